@@ -5,21 +5,15 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from groundbox.check import contracts
-from groundbox.execution import Execution
+from groundbox.check.contracts import Contract
+from groundbox.execution import Execution, Warning
 
-if TYPE_CHECKING:
-    from groundbox.check.contracts import Contract
-from collections import Counter
-from collections.abc import Mapping, Sequence
-
-from groundbox.check.contracts import Contract, broken
-from groundbox.execution import Warning
-
-NO_VALUE: Final = object()
+_NO_VALUE: Final = object()
 _MOST_TEXT: Final = 100_000
 _SIGNS: Final = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
 _NUMBER: Final = re.compile(r"[-+]?\d[\d_]*(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")
@@ -27,7 +21,33 @@ _UNIT: Final = re.compile(r"([$€£¥₹])|([A-Z]{3})(?![A-Za-z])")
 _Problem = tuple[str, str, str]
 
 
-def value_of(execution: Execution, kind: str) -> Any:
+def check_contract(execution: Execution, expect: Mapping[str, Any] | Contract) -> list[Warning]:
+    """Say what of a result breaks its contract; empty when nothing does.
+
+    Raises:
+        InvalidArgument: The contract cannot be meant.
+    """
+    contract = Contract.of(expect)
+    if not execution.ok:
+        told = f"the run ended as {execution.outcome.value}, so that there is no result"
+        return [_broken("no_result", told, "Mend the failure first.", outcome=execution.outcome.value)]
+    if contract.type == "table":
+        return _check_table(execution, contract)
+    value = _value_of(execution, contract.type)
+    if value is _NO_VALUE:
+        return [_broken("no_result", "the run has no value", f"Let the last line be the {contract.type}.")]
+    return [
+        _broken(code, message, hint, value=repr(value)[:200])
+        for code, message, hint in _problems_of(value, contract, execution)
+    ]
+
+
+def _broken(code: str, message: str, hint: str, **evidence: Any) -> Warning:
+    """Make a warning of a contract. The rule was given by the caller, so that breaking it is an error."""
+    return Warning(code=f"contract.{code}", tier="error", message=message, evidence=evidence, hint=hint)
+
+
+def _value_of(execution: Execution, kind: str) -> Any:
     """The value of a run: of the cell or the call, of a table with one cell, or the last line that was printed."""
     bundle = execution.value or {}
     table = bundle.get(contracts.TABLE)
@@ -40,13 +60,13 @@ def value_of(execution: Execution, kind: str) -> Any:
         if not isinstance(data, dict):
             return data
         number = data.get("int", data.get("float"))
-        return _read(str(number)) if number is not None else bundle.get("text/plain", NO_VALUE)
+        return _read(str(number)) if number is not None else bundle.get("text/plain", _NO_VALUE)
     text = bundle.get("text/plain")
     if isinstance(text, str):
         return _read(text)
     lines = [line for line in execution.stdout[-_MOST_TEXT:].splitlines() if line.strip()]
     if not lines:
-        return NO_VALUE
+        return _NO_VALUE
     return lines[-1].strip() if kind in ("string", "date") else _read(lines[-1].strip())
 
 
@@ -70,7 +90,7 @@ def _read(text: str) -> Any:
         return text
 
 
-def problems_of(value: Any, contract: Contract, execution: Execution) -> Iterator[_Problem]:
+def _problems_of(value: Any, contract: Contract, execution: Execution) -> Iterator[_Problem]:
     """Code, sentence and hint of everything that is wrong with a value."""
     if value is None:
         if not contract.nullable:
@@ -157,18 +177,18 @@ def _named(value: Any) -> str:
     return f"{type(value).__name__} {value!r:.60}"
 
 
-def check_table(execution: Execution, contract: Contract) -> list[Warning]:
-    """What of the table that a run gave, as its value or the last of its displays, breaks the contract."""
+def _check_table(execution: Execution, contract: Contract) -> list[Warning]:
+    """Return what of the table that a run gave, as its value or the last of its displays, breaks the contract."""
     table = _table(execution)
     if table is None:
-        return [broken("type", "the result is no table", "Let the last line be the DataFrame or the query.")]
+        return [_broken("type", "the result is no table", "Let the last line be the DataFrame or the query.")]
     rows = [row for row in table["data"] if isinstance(row, dict)]
     names = _names(table, rows)
     found = [*_columns(contract, names, rows), *_rows(contract, table, len(rows))]
     needed = {*contract.unique, *contract.not_null, *(total.column for total in contract.totals)}
     lacking = [name for name in sorted(needed) if name not in names and name not in (contract.columns or ())]
     found += [
-        broken("column_missing", f"there is no column {name!r}", f"There are {', '.join(names[:20])}.")
+        _broken("column_missing", f"there is no column {name!r}", f"There are {', '.join(names[:20])}.")
         for name in lacking
     ]
     found += [*_unique(contract, names, rows), *_gaps(contract, names, rows), *_totals(contract, names, rows, table)]
@@ -209,14 +229,14 @@ def _columns(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[st
         return
     for name, kind in wanted.items():
         if name not in names:
-            yield broken(
+            yield _broken(
                 "column_missing", f"there is no column {name!r}", f"There are {', '.join(names[:20])}.", column=name
             )
             continue
         wrong = [row for row, one in enumerate(rows, 1) if one.get(name) is not None and not _is(kind, one[name])]
         if wrong:
             value = rows[wrong[0] - 1][name]
-            yield broken(
+            yield _broken(
                 "column_type",
                 f"column {name!r} has {len(wrong)} values that are no {kind}, such as {value!r:.60} in row {wrong[0]}",
                 f"Convert the column to {kind}, and look at what does not convert.",
@@ -225,7 +245,7 @@ def _columns(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[st
             )
     extra = [name for name in names if name not in wanted]
     if extra and not contract.extra_columns:
-        yield broken(
+        yield _broken(
             "extra_columns",
             f"there are more columns: {', '.join(extra[:20])}",
             "Select the columns.",
@@ -250,14 +270,14 @@ def _rows(contract: Contract, table: Mapping[str, Any], shown: int) -> Iterator[
     told = table.get("row_count")
     count = told if isinstance(told, int) else shown
     if contract.min_rows is not None and count < contract.min_rows:
-        yield broken(
+        yield _broken(
             "too_few_rows",
             f"{count} rows, {contract.min_rows} is the least",
             "Look for a filter or an inner join that drops rows.",
             rows=count,
         )
     if contract.max_rows is not None and count > contract.max_rows:
-        yield broken(
+        yield _broken(
             "too_many_rows",
             f"{count} rows, {contract.max_rows} is the most",
             "Look for a join that repeats rows.",
@@ -272,7 +292,7 @@ def _unique(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[str
     repeated = [(key, count) for key, count in keys.items() if count > 1]
     if repeated:
         key, count = repeated[0]
-        yield broken(
+        yield _broken(
             "not_unique",
             f"{len(repeated)} keys of {', '.join(contract.unique)} stand in several rows, "
             f"such as {', '.join(key)} in {count}",
@@ -286,7 +306,7 @@ def _gaps(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[str, 
     for name in contract.not_null:
         missing = [row for row, one in enumerate(rows, 1) if name in names and one.get(name) is None]
         if missing:
-            yield broken(
+            yield _broken(
                 "null",
                 f"column {name!r} has {len(missing)} missing values, the first in row {missing[0]}",
                 "Look for an outer join or a conversion that failed.",
@@ -304,7 +324,7 @@ def _totals(
         values = [row.get(total.column) for row in rows]
         numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
         if table.get("truncated"):
-            yield broken(
+            yield _broken(
                 "total_unknown",
                 f"the sum of {total.column!r} cannot be told: not all rows are here",
                 "Print the sum in a run.",
@@ -313,7 +333,7 @@ def _totals(
         found = math.fsum(numbers)
         if abs(found - total.value) > total.tolerance * max(1.0, abs(total.value)):
             share = f" ({found / total.value:.4g} times)" if total.value else ""
-            yield broken(
+            yield _broken(
                 "total",
                 f"the sum of {total.column!r} is {found:g} and not {total.value:g}{share}",
                 "Rows were lost or count twice: compare the sums before and after each join and filter.",

@@ -56,7 +56,7 @@ del _seed
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Change:
-    """One way to change the circumstances; `number` counts its variants from 1."""
+    """A way to change the circumstances; `number` counts its variants from 1."""
 
     code: str
     words: str
@@ -167,15 +167,15 @@ async def check_determinism_async(
     stable, warnings = dict(first), []
     for change in _CHANGES:
         found: dict[str, str] = {}
-        for number in range(1, _variants(change, runs, source, contents) + 1):
+        variants = _variants(change, runs, source, contents)
+        for number in range(1, variants + 1):
             variant = change.variant(base, number)
             if change.code == "determinism.row_order" and variant.files == base.files:
                 continue
             again = await outputs(variant)
             found = {**_differing(stable, again), **found}
         if found:
-            tried = _variants(change, runs, source, contents)
-            warnings.append(_warning(change, stable, found, tried))
+            warnings.append(_warning(change, stable, found, variants))
         if change.code == "determinism.clock":
             stable = {name: text for name, text in stable.items() if name not in found}
     return warnings
@@ -202,7 +202,7 @@ def _variants(change: _Change, runs: int, source: str, files: Mapping[str, bytes
 
 
 def _knows_of_time(source: str, files: Mapping[str, bytes]) -> bool:
-    """Whether a program may ask for the time: a word of it stands there, or in a module that was given with it."""
+    """Tell whether a program may ask for the time: a word of it stands there, or in a module that was given with it."""
     modules = (data.decode("utf-8", "replace") for path, data in files.items() if path.endswith(".py"))
     return any(_OF_TIME.search(text) for text in (source, *modules))
 
@@ -258,7 +258,7 @@ def _warning(change: _Change, stable: Mapping[str, str], found: Mapping[str, str
 
 
 def _same_lines(stable: Mapping[str, str], found: Mapping[str, str]) -> bool:
-    """Whether the same lines stand in another order."""
+    """Tell whether the same lines stand in another order."""
     return sorted(found.values()) == sorted(stable[name] for name in found)
 
 

@@ -29,7 +29,7 @@ MOST_CANDIDATES: Final = 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One program.
+    """A program that answers the question.
 
     Attributes:
         options: Arguments of `run` for it alone, such as `mode`, `stdin` or `dialect`.

@@ -53,7 +53,7 @@ class Pattern:
         return _Reader(argument, text).pattern()
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text matches. A text of over `MOST_TEXT` characters does not."""
+        """Tell whether the whole text matches. A text of over `MOST_TEXT` characters does not."""
         if len(text) > MOST_TEXT:
             return False
         current = self._reach({self._start})

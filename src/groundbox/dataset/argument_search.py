@@ -338,7 +338,7 @@ def _holds(relation: Callable[[Any], Any], value: Any, result: Any) -> bool:
 
 
 def _result(work: Callable[..., Any], *given: Any) -> Any:
-    """What the work gives, or None where it cannot be done with such values."""
+    """Return what the work gives, or None where it cannot be done with such values."""
     try:
         return work(*given)
     except (TypeError, ValueError, AttributeError, ArithmeticError):

@@ -255,7 +255,7 @@ class _Build:
 
 
 def is_whole(out: Path, digests: Mapping[str, str] | None) -> bool:
-    """Whether the files of a finished build are there as they were written."""
+    """Tell whether the files of a finished build are there as they were written."""
     if digests is None:
         return False
     return all((out / name).is_file() and files.digest(out / name) == each for name, each in digests.items())

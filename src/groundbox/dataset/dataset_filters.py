@@ -1,4 +1,4 @@
-"""What can only be decided when every item has run: quality within a problem, copies, contamination, splits."""
+"""Decisions that need all items to have run: quality within a problem, copies, contamination, splits."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ _RARE: Final = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Document:
-    """One task of a benchmark."""
+    """A task of a benchmark."""
 
     name: str
     code: str

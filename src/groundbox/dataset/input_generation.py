@@ -182,7 +182,7 @@ class _Generator:
                     yield Case(number=0, kwargs=given, origin="generated")
 
     async def _inputs(self, seeds: Sequence[int]) -> list[Any]:
-        """One for each seed, by one run, or, where that failed for one of them, by a run each; None for a failure."""
+        """Return an input for each seed, by one run, or by a run each where one failed; None for a failure."""
         ran = await self._run(seeds, 0)
         if ran.outcome == "ok":
             with contextlib.suppress(literals.NotALiteral):
@@ -215,7 +215,7 @@ def mutated(case: Case, rng: random.Random) -> Case:
 
 
 def _differ(one: RunResult, other: RunResult) -> bool:
-    """Whether two runs that ended by themselves gave different answers."""
+    """Tell whether two runs that ended by themselves gave different answers."""
     ended = {one.outcome, other.outcome} <= {"ok", "error"}
     return ended and not same(one.answer, other.answer)
 
@@ -240,7 +240,7 @@ async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, pr
 
 
 def _shown(case: Case, ran: RunResult) -> set[Any]:
-    """What a run shows: steps from line to line, and its answer. Nothing, if it is of no use."""
+    """Return what a run shows: steps from line to line, and its answer. Nothing, if it is of no use."""
     fault = ran.answer.fault
     if ran.trace is None or ran.outcome not in ("ok", "error"):
         return set()
@@ -252,7 +252,7 @@ def _shown(case: Case, ran: RunResult) -> set[Any]:
 
 
 def _candidates(problem: Problem, rng: random.Random) -> Iterator[Case]:
-    """What is known of a problem without running it: examples first."""
+    """Yield what is known of a problem without running it: examples first."""
     node = signature.entry_of(problem)
     if node is None:
         return

@@ -367,7 +367,7 @@ def _parts(root: Any) -> list[tuple[Path, Any]]:
 
 
 def _at(value: Any, path: Path) -> Any:
-    """What stands at a place, or None."""
+    """Return what stands at a place, or None."""
     for step in path:
         if step is _JSON:
             value = _json_of(value) if isinstance(value, str) else None
@@ -530,7 +530,7 @@ def _json_of(value: str) -> Any:
 
 
 def _joint(value: str) -> str:
-    """What stands between the units of a text: lines, words, items of a list, or nothing between characters."""
+    """Return what stands between the units of a text: lines, words, items of a list, or nothing between characters."""
     return next((joint for joint in ("\n", " ", ",") if value.count(joint) > 0 and value.strip(joint)), "")
 
 

@@ -27,7 +27,7 @@ class Fault:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a run gave: a value, an exception, and text in any case.
+    """Output of a run: a value or an exception, and text in any case.
 
     Attributes:
         value: The result as nested JSON (`groundbox.trace.record.value`); None for a script.
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Traced:
-    """What is known of a trace without reading it again.
+    """Facts of a trace, known without reading it again.
 
     Attributes:
         stable: Whether the trace under another hash seed was the same.
@@ -89,7 +89,7 @@ class Tried:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Item:
-    """One problem with one input after the sandbox.
+    """A problem with one input after the sandbox.
 
     Attributes:
         runnable: It ended within its limits, untraced, with the same answer under two hash seeds.
@@ -163,7 +163,7 @@ def tried_from_json(data: Mapping[str, Any]) -> Tried:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProblemRuns:
-    """One problem after its runs.
+    """A problem after its runs.
 
     Attributes:
         drops: Cases of it that did not come so far, and inputs that could not be made.

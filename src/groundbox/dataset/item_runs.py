@@ -82,7 +82,7 @@ def packed(traces: Mapping[str, bytes]) -> bytes:
 
 
 def joined(files: Iterable[bytes]) -> bytes:
-    """What `packed` makes of the traces of several files that it made."""
+    """Return what `packed` makes of the traces of several files that it made."""
     traces: dict[str, bytes] = {}
     for file in files:
         with zipfile.ZipFile(io.BytesIO(file)) as archive:

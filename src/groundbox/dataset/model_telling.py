@@ -78,7 +78,7 @@ class Telling:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a telling has to tell.
+    """Result that a telling has to tell.
 
     Attributes:
         value: The result, as Python writes it, or what is printed; None where the result is no literal.
@@ -111,7 +111,7 @@ class TellingProver(Protocol):
 
 
 def expected_of(answer: Answer, entry: str | None) -> Expected:
-    """What a telling of a run that gave this has to tell."""
+    """Return what a telling of a run that gave this has to tell."""
     if answer.fault is not None:
         return Expected(fault=answer.fault.type, message=answer.fault.message, entry=entry or "")
     return Expected(value=answer.stdout, printed=True) if entry is None else Expected(value=answer.text or None)
@@ -248,7 +248,7 @@ def _without(telling: Telling, spans: Sequence[tuple[int, int]], places: Collect
 
 
 def _follows(document: ClaimsData, places: Collection[int]) -> bool:
-    """Whether nothing is told of names whose value would have been told in these sentences, before it is told again."""
+    """Tell whether no later sentence rests on names whose value stood in these ones, before it is told again."""
     unknown: set[str] = set()
     for place, sentence in enumerate(document.sentences):
         for claim in sentence.claims:
@@ -317,7 +317,7 @@ def _proved(proof: Proof, telling: Telling, expected: Expected) -> Proved:
 
 
 def _tells(proof: Proof, telling: Telling, expected: Expected) -> bool | None:
-    """Whether the result is told: True, False (another one is), or None (none is)."""
+    """Tell whether the result is told: True, False (another one is), or None (none is)."""
     if expected.fault:
         return True if telling.answered or any(_told_faults(proof.text, expected)) else None
     if expected.value is None or (telling.answered and proof.answer is None):
@@ -336,7 +336,7 @@ def _told_faults(text: str, expected: Expected) -> Iterator[tuple[int, int]]:
 
 
 def _complaints(proof: Proof, expected: Expected, *, with_claims: bool) -> Iterator[tuple[int, str]]:
-    """What is wrong with which sentence; -1 for what stands in none."""
+    """Yield what is wrong with which sentence; -1 for what stands in none."""
     starts = [start for start, _ in proof.sentences]
     faults = list(_told_faults(proof.text, expected))
     claimed = {verdict.claim.sentence for verdict in proof.verdicts} if with_claims else set()
@@ -346,7 +346,7 @@ def _complaints(proof: Proof, expected: Expected, *, with_claims: bool) -> Itera
         return place if place >= 0 and at < proof.sentences[place][1] else -1
 
     def is_bare(each: Number) -> bool:
-        """Whether nothing bears a part of the text out; what ends the run is known where a sentence claims nothing."""
+        """Tell whether nothing bears a part out; what ends the run is known where a sentence claims nothing."""
         is_fault = any(start <= each.start and each.end <= end for start, end in faults)
         return not each.covered and not (is_fault and sentence(each.start) not in claimed)
 
@@ -366,7 +366,7 @@ def _complaints(proof: Proof, expected: Expected, *, with_claims: bool) -> Itera
 
 
 def _shown(verdict: Verdict) -> str:
-    """What is so instead, without the text's own value and without long ones: a writer copies what it reads."""
+    """Return what is so instead, without the text's own value and without long ones: a writer copies what it reads."""
     words = _RECORD.sub("", verdict.message.removesuffix("; never what the text says"))
     said = verdict.claim.value
     own = {repr(said), said} if isinstance(said, str) else {repr(said)}

@@ -24,7 +24,7 @@ _WITH_VALUES: Final = frozenset({"value", "return"})
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Said:
-    """One sentence.
+    """A sentence of a telling, with its claims.
 
     Attributes:
         since, until: Indexes of the first and last record that it is about; -1 for a sentence about none.
@@ -138,7 +138,7 @@ def _left_out(said: Said) -> Said:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proved:
-    """What a proof found.
+    """Outcome of a proof.
 
     Attributes:
         total: Claims of the text, and words of it that stand in none.
@@ -167,7 +167,7 @@ class Proved:
 
     @property
     def whole(self) -> bool:
-        """Whether every claim is proven."""
+        """Tell whether every claim is proven."""
         return self.faithful and self.proven == self.total
 
     @property
@@ -240,7 +240,7 @@ def untold(trace: Trace, *, style: str, seed: int, max_chars: int) -> str:
 
 
 def is_long(trace: Trace, max_chars: int) -> bool:
-    """Whether a run has so many lines that its whole telling is too long, seen without telling it."""
+    """Tell whether a run has so many lines that its whole telling is too long, seen without telling it."""
     from groundbox.trace.narrate.narrator import LEAST_CHARS_OF_A_LINE
 
     return trace.counts.get("line", 0) * LEAST_CHARS_OF_A_LINE > max_chars
@@ -362,7 +362,7 @@ def _numbered(
 
 
 def unproven_claims(document: str, text: str, trace: Trace) -> list[str]:
-    """What of a text's claims, as JSON, is not borne out by the record, and which of their sentences say more.
+    """Return what of a text's claims, as JSON, is not borne out by the record, and which of their sentences say more.
 
     Raises:
         BadClaims: It is no document of claims.

@@ -313,7 +313,7 @@ def _unpacked(data: bytes, stage: str, number: int, suffixes: tuple[str, ...]) -
 
 
 def _own() -> dict[str, Any]:
-    """What tells this process from all others."""
+    """Return what tells this process from all others."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "machine": _machine()}
 
 

@@ -22,7 +22,7 @@ VERSION: Final = 3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """What goes into a build, and how.
+    """Inputs of a build, and what is made of them.
 
     Attributes:
         problems: Files and folders, in the order in which their items are written.

@@ -45,7 +45,7 @@ class Store:
         return self.path(stage, number, suffix).read_bytes()
 
     def has(self, stage: str, number: int, suffix: str) -> bool:
-        """Whether a part is done; `suffix` is that of its last file."""
+        """Tell whether a part is done; `suffix` is that of its last file."""
         return self.path(stage, number, suffix).exists()
 
     def done(self, stage: str, suffix: str) -> frozenset[int]:

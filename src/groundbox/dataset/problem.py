@@ -17,7 +17,7 @@ WORKER_DIED: Final = "worker-died"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drop:
-    """One item that is not in the dataset.
+    """An item that is not in the dataset, and why.
 
     Attributes:
         item: `problem/number of the case`, or `file:line` for a line that gave no problem.
@@ -73,7 +73,7 @@ class Provenance:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shrunk:
-    """What a smaller input was made from.
+    """Origin of a smaller input.
 
     Attributes:
         sha256: Key of the input that it stands for.
@@ -90,7 +90,7 @@ class Shrunk:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """One input.
+    """An input of a problem.
 
     Attributes:
         number: Its place among the cases of the source, counted from 0.
@@ -144,7 +144,7 @@ class Problem:
 
 
 def _is_name(text: str) -> bool:
-    """Whether Python reads the text as a name, and as this one."""
+    """Tell whether Python reads the text as a name, and as this one."""
     return text.isidentifier() and not keyword.iskeyword(text) and unicodedata.normalize("NFKC", text) == text
 
 

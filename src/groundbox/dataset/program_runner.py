@@ -39,7 +39,7 @@ _WALL_MORE_S: Final = 10.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """One run.
+    """A run that is asked for.
 
     Attributes:
         entry: Function to call with the case's arguments, or None to run the source as a script.
@@ -59,7 +59,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """What a run gave.
+    """Result of a run.
 
     Attributes:
         outcome: As `groundbox.Outcome` has it.
@@ -88,14 +88,14 @@ class Runner(Protocol):
         """
 
     def shared(self, hosts: int) -> Runner:
-        """One for a process beside others: so many of them run, together, as many programs at once as this one."""
+        """Return a runner for one of so many processes, which together run as many programs at once as this one."""
 
     async def close(self) -> None:
         """Give back what it holds."""
 
 
 def same(one: Answer, other: Answer) -> bool:
-    """Whether two runs gave the same, to the last bit. The text of an exception's message counts, too."""
+    """Tell whether two runs gave the same, to the last bit. The text of an exception's message counts, too."""
     return _plain(one) == _plain(other)
 
 

@@ -1,4 +1,4 @@
-"""What the user says: the program, its input, and the question, in words that vary with the seed."""
+"""Prompts: the program, its input, and the question, in words that vary with the seed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ask(problem: Problem, case: Case, draft: Draft, rng: random.Random) -> str:
 
 
 def reply(draft: Draft) -> str:
-    """What the assistant says."""
+    """Return what the assistant says."""
     return f"{draft.reasoning}\n\n{MARK} {draft.answer}".lstrip()
 
 

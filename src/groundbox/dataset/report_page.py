@@ -27,7 +27,7 @@ _BINS: Final = 30
 
 
 class Bar(NamedTuple):
-    """One bar; `note` stands after its number."""
+    """A bar; `note` stands after its number."""
 
     label: str
     value: float

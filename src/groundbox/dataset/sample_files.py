@@ -17,7 +17,7 @@ from groundbox.dataset.selection import SPLITS, TRAIN
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One question with its reply.
+    """A question with its reply.
 
     Attributes:
         id: Of the item, with the task.
@@ -126,13 +126,13 @@ class Writer:
         self.splits: set[str] = set()
 
     def sample(self, sample: Sample) -> None:
-        """One more row."""
+        """Write a row."""
         self.splits.add(sample.split)
         self._table.add(sample)
         self._chats[sample.split].write(_line(sample.chat()))
 
     def drop(self, drop: Drop) -> None:
-        """One more item that is not in the dataset."""
+        """Write an item that is not in the dataset."""
         self._dropped.write(_line(drop.to_json()))
 
 

@@ -92,7 +92,7 @@ def judge(problem: Problem, items: Sequence[Item], taste: Taste) -> list[Item]:
 
 
 def outside(source: str) -> str:
-    """What a program reaches for outside itself, such as files and processes; "" for one that keeps to its input."""
+    """Name what a program reaches for outside itself, such as files and processes; "" where it keeps to its input."""
     tree = signature.tree_of(source)
     return "" if tree is None else next(_reaches(tree), "")
 

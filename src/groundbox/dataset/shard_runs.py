@@ -231,7 +231,7 @@ class RunWork:
             yield item
 
     def _asks_for_input(self, problem: Problem, item: Item) -> bool:
-        """Whether the item may become a search for arguments: where that task comes early enough for it."""
+        """Tell whether the item may become a search for arguments: where that task comes early enough for it."""
         options = self.options
         if problem.entry is None or item.answer is None or item.answer.fault is not None or not item.answer.text:
             return False

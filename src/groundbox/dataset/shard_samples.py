@@ -30,7 +30,7 @@ STAGE = "lessons"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SampledItem:
-    """What became of one item.
+    """Samples of an item, or why it has none.
 
     Attributes:
         claims, proven: Of the telling as the narrator made it, also of one that was dropped.
@@ -183,7 +183,7 @@ def _guesses(item: Item, packed: bytes) -> list[Trace]:
 
 
 def _holds(draft: Draft, view: View) -> bool:
-    """Whether the check takes the answer as it is read out of the reply."""
+    """Tell whether the check takes the answer as it is read out of the reply."""
     answer = answer_of(prompts.reply(draft))
     return answer == draft.answer and holds(
         draft.check, answer, problem=view.problem, case=draft.case or view.item.case

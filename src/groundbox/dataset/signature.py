@@ -1,4 +1,4 @@
-"""Whether an input can be given to a program at all, seen without running it."""
+"""Signatures of programs: see without running whether an input can be given to one at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"}
 
 
 def parses(source: str) -> bool:
-    """Whether this interpreter reads the source. A newer one of a guest may read more."""
+    """Tell whether this interpreter reads the source. A newer one of a guest may read more."""
     return tree_of(source) is not None
 
 

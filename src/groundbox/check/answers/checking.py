@@ -68,7 +68,6 @@ _IDIOM: Final = re.compile(
 )
 _SELECTION: Final = re.compile(r"\b(?:top|bottom|first|last|next|previous|best|worst)[ -]\Z", re.IGNORECASE)
 _LINK: Final = re.compile(r"\[\^?\Z")
-_HEADING: Final = re.compile(r"(?:\A|\n)#{1,6} [^\n]{0,80}\Z")
 
 
 def excuse(text: str, found: list[Found]) -> None:
@@ -384,7 +383,7 @@ class _Check:
 
 
 def _follows(date: Date, shown: Span) -> bool:
-    """Whether a month, a quarter or a day without its year is that of a date that was shown."""
+    """Tell whether a month, a quarter or a day without its year is that of a date that was shown."""
     first, last, any_year = shown
     if date.quarter:
         return not any_year and (first.month - 1) // 3 == date.quarter - 1 and (last - first).days < 93

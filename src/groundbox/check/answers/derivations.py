@@ -199,7 +199,7 @@ def operands(shown: Sequence[Shown], families: Mapping[int, set[int]]) -> list[O
 
 
 def alone(found: Found, shown: Sequence[Shown]) -> Iterator[Candidate]:
-    """One shown number: rounded, without its sign, as a percentage, in another unit."""
+    """Yield one shown number: rounded, without its sign, as a percentage, in another unit."""
     conversions = _UNITS.get(found.unit.casefold(), ())
     for one in shown:
         value = float(one.value)

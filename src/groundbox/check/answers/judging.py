@@ -43,7 +43,7 @@ class Scopes:
         return _span(self._paragraphs, one.start, len(self._text))
 
     def is_item(self, one: Found) -> bool:
-        """Whether it stands in a list item or the row of a table."""
+        """Tell whether it stands in a list item or the row of a table."""
         return _ITEM.match(self._text, self.sentence(one)[0]) is not None
 
     def neighbourhood(self, one: Found) -> tuple[int, int]:
@@ -62,7 +62,7 @@ class Scopes:
         return self._text[span[0] : min(span[1], span[0] + 4000)]
 
     def says(self, pattern: re.Pattern[str], span: tuple[int, int]) -> bool:
-        """Whether the pattern is in the text of a span; looked for once, for a span may have thousands of numbers."""
+        """Tell whether the pattern is in a span's text; looked for once, as a span may have thousands of numbers."""
         key = (pattern, span)
         if key not in self._said:
             self._said[key] = pattern.search(self.text(span)) is not None
@@ -94,9 +94,6 @@ def _span(starts: list[int], position: int, length: int) -> tuple[int, int]:
     return starts[at - 1], starts[at] if at < len(starts) else length
 
 
-_THING_NAMES: Final = """
-rows records entries lines values results items observations records
-"""
 MOST_WORK: Final = 1_000_000
 """Numbers that are looked at and worked out for one answer."""
 _MOST_PLACES: Final = 200
@@ -113,7 +110,9 @@ _INDEX: Final = re.compile(
     r"|month|year|round|trial|sample|iteration|page|bin)s? ?#?|#)\Z",
     re.IGNORECASE,
 )
-_THINGS: Final = frozenset(map(stem, _THING_NAMES.split()))
+_THINGS: Final = frozenset(
+    map(stem, ("rows", "records", "entries", "lines", "values", "results", "items", "observations"))
+)
 _ITEMS: Final = re.compile(r",\s*(?:and\s|or\s)?|\s+and\s+|\s+or\s+|\n[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+|;\s*")
 
 
@@ -169,7 +168,7 @@ class Judge:
             yield value / 100, f"{value / 100} as a percentage"
 
     def _pick(self, found: Found, shown: Sequence[Shown], *, small: bool) -> Shown | None:
-        """The one whose words are nearest to the sentence; a small number must have a word in common with it."""
+        """Return the one whose words are nearest to the sentence; a small number must have a word in common with it."""
         if not shown:
             return None
         span = self._scopes.sentence(found)
@@ -185,7 +184,7 @@ class Judge:
         return self._extreme(strong, span)
 
     def _extreme(self, shown: Sequence[Shown], sentence: tuple[int, int]) -> Shown | None:
-        """One that is the largest or the smallest of its column, if the sentence speaks of such."""
+        """Return one that is the largest or the smallest of its column, if the sentence speaks of such."""
         for pattern, ends in ((_LARGEST, self._largest), (_SMALLEST, self._smallest)):
             if self._scopes.says(pattern, sentence):
                 for one in shown:
@@ -352,7 +351,7 @@ _MOST_CHARS: Final = 40
 def search_whole(
     executions: Sequence[Execution], missing: Mapping[int, Found], *, all_outputs: bool = False
 ) -> dict[int, Held]:
-    """Those of `missing` that stand in an output that was cut.
+    """Return those of `missing` that stand in an output that was cut.
 
     Args:
         all_outputs: Look through those that were not cut, too, because they held more numbers than are kept.

@@ -19,7 +19,7 @@ from groundbox.check.english import NUMERAL, Number, NumberWords, has_decimal_co
 
 @dataclasses.dataclass(kw_only=True, slots=True)
 class Found:
-    """One mention.
+    """A mention as it was read, before it is judged.
 
     Attributes:
         start: Position in the visible text.
@@ -338,7 +338,7 @@ def _files(text: str) -> Iterator[Found]:
 
 
 def is_file(name: str) -> bool:
-    """Whether the name reads like that of a file."""
+    """Tell whether the name reads like that of a file."""
     stem, dot, ending = name.rpartition(".")
     if not dot or ending.casefold() not in _ENDINGS or " " in stem.strip():
         return False

@@ -148,7 +148,7 @@ def _names(header: str, width: int) -> list[str]:
 
 
 def _is_index(block: list[_Line]) -> bool:
-    """Whether the lines begin with 0, 1, 2 … and go on."""
+    """Tell whether the lines begin with 0, 1, 2 … and go on."""
     if len(block) < 2 or block[0].tokens[0].number.value not in (0, 1):
         return False
     first = block[0].tokens[0].number.value

@@ -1,4 +1,4 @@
-"""What runs showed: numbers with the words beside them, columns of numbers, counts, dates and texts."""
+"""Contents that runs showed: numbers with the words beside them, columns of numbers, counts, dates and texts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ MOST_TEXT: Final = 16_000_000
 MOST_SEARCHED: Final = 2_000_000_000
 """Characters that are searched for the texts of one answer; each search of a text counts as some more."""
 _SEARCH: Final = 1_000
+_MOST_OCCURRENCES: Final = 1_000
 _VERSION: Final = re.compile(r"(?<![\w.])\d{1,4}\.\d{1,4}\.\d{1,4}(?![\w.])")
 NO_WORDS: Final[frozenset[str]] = frozenset()
 
@@ -157,11 +158,13 @@ class Sources:
         return None
 
 
-def _occurrences(text: str, wanted: str, most: int = 1000) -> Iterator[int]:
+def _occurrences(text: str, wanted: str) -> Iterator[int]:
+    # Bounded: of "a" in a text of nothing but "aaaa", each occurrence is inside a word, and all would be looked at.
+    left = _MOST_OCCURRENCES
     at = text.find(wanted) if wanted else -1
-    while at >= 0 and most:
+    while at >= 0 and left:
         yield at
-        at, most = text.find(wanted, at + 1), most - 1
+        at, left = text.find(wanted, at + 1), left - 1
 
 
 def families(groups: Sequence[Group]) -> dict[int, set[int]]:

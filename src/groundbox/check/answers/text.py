@@ -18,7 +18,7 @@ _KEPT: Final = frozenset("\n\t")
 
 
 class Visible(NamedTuple):
-    """What a reader sees of a text.
+    """Text without the characters that a reader does not see.
 
     Attributes:
         places: For each character its position in the text as it was, and one more for the end; None if all are kept.
@@ -81,7 +81,7 @@ def words(text: str) -> frozenset[str]:
 
 
 def stem(word: str) -> str:
-    """One form for singular and plural, and for a month and its abbreviation."""
+    """Return one form for singular and plural, and for a month and its abbreviation."""
     folded = word.casefold()
     return folded[:3] if folded[:3] in _MONTHS and folded in _FULL else singular(folded)
 

@@ -65,7 +65,7 @@ SITUATIONS: Final = (ALONE, AGREEING, DISAGREEING)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Counts(Measured):
-    """What was counted for a code.
+    """Recorded queries with a finding, and how many of them were wrong.
 
     Attributes:
         queries: Recorded queries with the finding.

@@ -73,13 +73,13 @@ def compared(c: Context, candidates: Sequence[str]) -> tuple[str, list[Finding]]
 
 
 def is_ordered(tree: Any) -> bool:
-    """Whether a query says in which order its rows come."""
+    """Tell whether a query says in which order its rows come."""
     exp = sqlglot_module("expressions")
     return isinstance(tree, exp.Query) and tree.args.get("order") is not None
 
 
 def signature(rows: Rows, *, ordered: bool) -> tuple[Any, ...]:
-    """What two results must share to be the same: their rows, whatever the order of columns, and of rows unless asked.
+    """Return a key that is equal for equal results: rows, whatever the order of columns, and of rows unless asked.
 
     Columns are put into an order of their own by the values in them.
     """
@@ -146,7 +146,7 @@ def check_sql(
 
 @dataclasses.dataclass(kw_only=True)
 class Look:
-    """What was seen of one query.
+    """Findings and notes of one query, before tiers are added.
 
     Attributes:
         notes: What could not be looked at.

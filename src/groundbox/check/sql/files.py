@@ -95,7 +95,7 @@ class FileDatabase:
 
 
 def rows_of(text: str, max_rows: int) -> Rows:
-    """What the reader printed, which is not trusted to have any shape.
+    """Return what the reader printed, which is not trusted to have any shape.
 
     Raises:
         QueryFailed: It is a failure, not of the reader's shape, or more than was asked for.

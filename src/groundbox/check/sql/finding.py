@@ -30,10 +30,9 @@ class Budget:
         max_queries: int,
         wall_s: float,
         max_rows: int,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database, self._max_queries, self._max_rows = database, max_queries, max_rows
-        self._clock, self._end = clock, clock() + wall_s
+        self._end = time.monotonic() + wall_s
         self._known: dict[tuple[str, int], Rows | None] = {}
         self.asked = 0
         self.failed = 0
@@ -45,7 +44,7 @@ class Budget:
         key = (sql, rows)
         if key in self._known:
             return self._known[key]
-        left_s = self._end - self._clock()
+        left_s = self._end - time.monotonic()
         if self.asked >= self._max_queries or left_s <= 0:
             self.leave(purpose)
             return None
@@ -92,7 +91,7 @@ class Probes:
         return text
 
     def holds(self, table: str, column: str, values: Sequence[Any]) -> tuple[bool, bool, bool] | None:
-        """Whether a column holds one of the texts: exactly, in any case, in any case and with blanks around it."""
+        """Tell whether a column holds one of the texts: exactly, in any case, in any case and with blanks around it."""
         c, source = self.name(column), self.name(table)
         texts = ", ".join(self.literal(str(value)) for value in values)
         low = ", ".join(f"LOWER({self.literal(str(value))})" for value in values)
@@ -131,9 +130,7 @@ class Probes:
         answer = self._budget.ask(sql, f"values of {table}.{column}", max_rows=_MOST_VALUES)
         return [row[0] for row in answer.rows] if answer is not None and answer.complete else []
 
-    def like(
-        self, table: str, column: str, pattern: str, inner: str, *, any_case: bool = False
-    ) -> tuple[int, int] | None:
+    def like(self, table: str, column: str, pattern: str, inner: str, *, any_case: bool) -> tuple[int, int] | None:
         """How many rows a pattern finds, and how many of them are the text without the wildcards."""
         c = self.name(column)
         compared, wanted = (f"LOWER({c})", pattern.casefold()) if any_case else (c, pattern)
@@ -147,7 +144,7 @@ class Probes:
         return (counts[0], counts[1]) if len(counts) == 2 and counts[0] is not None and counts[1] is not None else None
 
     def repeats(self, table: str, columns: Sequence[str]) -> bool | None:
-        """Whether two rows of a table are alike in some columns."""
+        """Tell whether two rows of a table are alike in some columns."""
         names = ", ".join(map(self.name, columns))
         given = " AND ".join(f"{self.name(column)} IS NOT NULL" for column in columns)
         sql = f"SELECT 1 FROM {self.name(table)} WHERE {given} GROUP BY {names} HAVING COUNT(*) > 1"
@@ -155,7 +152,7 @@ class Probes:
         return bool(answer.rows) if answer is not None else None
 
     def within(self, table: str, column: str, other: str, key: str) -> bool:
-        """Whether a column has values, and each of them is in a column of another table."""
+        """Tell whether a column has values, and each of them is in a column of another table."""
         c, k = self.name(column), self.name(key)
         row = self._row(
             f"SELECT COUNT({c}), COALESCE(SUM(CASE WHEN {c} IS NOT NULL AND {c} NOT IN "
@@ -189,7 +186,7 @@ def _whole(value: Any) -> int | None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a rule saw."""
+    """Finding of a rule; its tier is added by `checking`."""
 
     code: str
     message: str
@@ -199,7 +196,7 @@ class Finding:
 
 @dataclasses.dataclass(kw_only=True)
 class Context:
-    """What rules look at.
+    """Query, schema, budget and question, as rules look at them.
 
     Attributes:
         question: None when none was given.
@@ -212,12 +209,12 @@ class Context:
 
     @cached_property
     def rows(self) -> Rows | None:
-        """What the query gives; None when it fails or was not run."""
+        """Return what the query gives; None when it fails or was not run."""
         return self.budget.ask(self._sent, "the result of the query")
 
     @property
     def has_rows(self) -> bool:
-        """Whether the result shows anything; of a query that was not run, it is taken to."""
+        """Tell whether the result shows anything; of a query that was not run, it is taken to."""
         return self.rows is None or bool(self.rows.rows)
 
     @property

@@ -79,7 +79,7 @@ class DuckDBReader:
 
 
 def answer(reader, sql, most, timeout_s):
-    """One line for one question."""
+    """Return one line for one question."""
     try:
         columns, rows = reader.rows(sql, most, timeout_s)
     except Exception as error:  # engines raise many kinds, and each is an answer

@@ -67,7 +67,7 @@ class SandboxDatabase:
         return self._with_keys(sql, schema) if found else schema
 
     def _without_keys(self, name: str) -> Table | None:
-        """What a name stands for, unless its keys are declared or it stands for nothing."""
+        """Return what a name stands for, unless its keys are declared or it stands for nothing."""
         known = self.schema().table(name)
         if known is None or known.is_view:
             columns = self._columns(name)

@@ -18,7 +18,7 @@ from groundbox.sandbox.portal import PORTAL
 
 
 class ServerDatabase:
-    """One database of a server; each query has a read-only transaction of its own."""
+    """A database of a server; each query has a read-only transaction of its own."""
 
     def __init__(self, database: Server, dialect: str) -> None:
         self.dialect = dialect
@@ -43,8 +43,8 @@ class ServerDatabase:
         return Rows([field.name for field in answer.fields], [tuple(row) for row in answer.rows], answer.complete)
 
 
-_FILES: Final = {"sqlite": "sqlite", "duckdb": "duckdb"}
-_DIALECTS: Final = {"postgres": "postgres", "mysql": "mysql"}
+_FILES: Final = ("sqlite", "duckdb")
+"""Schemes of files, which are their dialects, too."""
 
 
 @contextlib.contextmanager
@@ -72,7 +72,7 @@ def _of_url(url: str) -> Iterator[Database]:
     if separator and scheme in _FILES:
         from groundbox.check.sql.files import FileDatabase
 
-        with FileDatabase(_path(rest), _FILES[scheme]) as found:
+        with FileDatabase(_path(rest), scheme) as found:
             yield found
     elif separator and scheme in SCHEMES:
         yield _server(Server(url=url))
@@ -90,8 +90,7 @@ def _path(rest: str) -> Path:
 
 
 def _server(server: Server) -> Database:
-
-    kind = SCHEMES.get(server.url.partition("://")[0])
-    if kind is None:
+    dialect = SCHEMES.get(server.url.partition("://")[0])
+    if dialect is None:
         raise DatabaseUnavailable("database", "checks ask PostgreSQL, MySQL and MariaDB, and no server by SQLAlchemy")
-    return ServerDatabase(server, _DIALECTS[kind])
+    return ServerDatabase(server, dialect)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -58,18 +59,18 @@ class Predicate:
     node: Any = dataclasses.field(repr=False, compare=False)
 
     def through(self, *functions: str) -> bool:
-        """Whether one of sqlglot's functions, such as `Lower`, stands between the column and the constants."""
+        """Tell whether one of sqlglot's functions, such as `Lower`, stands between the column and the constants."""
         return self.node.find(*(getattr(sqlglot_module("expressions"), name) for name in functions)) is not None
 
     @property
     def any_case(self) -> bool:
-        """Whether letters may differ in case: LOWER(x) = 'a', x ILIKE 'a', x COLLATE NOCASE = 'a'."""
+        """Tell whether letters may differ in case: LOWER(x) = 'a', x ILIKE 'a', x COLLATE NOCASE = 'a'."""
         return self.through("Lower", "Upper", "Collate", "ILike")
 
 
 @dataclasses.dataclass(kw_only=True)
 class Select:
-    """One SELECT.
+    """A SELECT with what it reads, joins and compares.
 
     Attributes:
         node: sqlglot's, qualified.
@@ -91,20 +92,19 @@ class Select:
 
     @property
     def projections(self) -> list[Any]:
-        """What it gives, without the aliases."""
+        """Return what it gives, without the aliases."""
         return [each.unalias() for each in self.node.expressions]
 
     def has(self, *names: str) -> bool:
-        """Whether it has such clauses: `group`, `order`, `limit`, `distinct`, `having`, `where`."""
+        """Tell whether it has such clauses: `group`, `order`, `limit`, `distinct`, `having`, `where`."""
         return all(self.node.args.get(name) is not None for name in names)
 
-    def aggregates(self, node: Any = None) -> list[Any]:
+    def aggregates(self) -> list[Any]:
         """The aggregate functions in its own projections, not those of subqueries or windows."""
         exp = sqlglot_module("expressions")
-        roots = self.node.expressions if node is None else [node]
         return [
             found
-            for root in roots
+            for root in self.node.expressions
             for found in own(root, exp.AggFunc)
             if not isinstance(found.parent, exp.Window) and not isinstance(found, exp.Filter)
         ]
@@ -187,8 +187,13 @@ def own(root: Any, kind: Any) -> Iterator[Any]:
                 stack.append(child)
 
 
-_COMPARISONS: Final = {"EQ": "=", "NEQ": "!=", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
-_TURNED: Final = {"=": "=", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
+COMPARISONS: Final = {"EQ": "=", "NEQ": "!=", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
+"""The classes of sqlglot that compare, by their names."""
+TURNED: Final = {"=": "=", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
+"""How a comparison reads from its other side: `3 < x` is `x > 3`."""
+NEGATED: Final = {"=": "!=", "!=": "=", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}
+EXTREME_SUBQUERY: Final = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.IGNORECASE)
+"""Matches `= (SELECT MAX(…)`: a query that chooses all rows which share an extreme, and may well give several."""
 
 
 def compare(select: Select, schema: Schema) -> None:
@@ -239,10 +244,8 @@ class _Finder:
     def _leaf(self, node: Any, in_or: bool, negated: bool) -> None:
         exp = self._exp
         kind = type(node).__name__
-        if kind in _COMPARISONS:
-            operator = _COMPARISONS[kind]
-            if negated:
-                operator = {"=": "!=", "!=": "=", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}[operator]
+        if kind in COMPARISONS:
+            operator = NEGATED[COMPARISONS[kind]] if negated else COMPARISONS[kind]
             self._comparison(node, operator, in_or)
         elif isinstance(node, exp.In):
             self._in(node, in_or, negated)
@@ -263,7 +266,7 @@ class _Finder:
             if operator == "=" and left.alias != right.alias:
                 self._select.edges.append(Edge(left, right, "join"))
             return
-        for ref, other, told in ((left, node.right, operator), (right, node.left, _TURNED[operator])):
+        for ref, other, told in ((left, node.right, operator), (right, node.left, TURNED[operator])):
             if ref is None:
                 continue
             inner = self._looked_up(other)
@@ -324,7 +327,7 @@ class _Finder:
 
 
 def _bare(node: Any, exp: Any) -> Any:
-    """What stands in parentheses."""
+    """Return what stands in parentheses."""
     while isinstance(node, (exp.Paren, exp.Subquery)):
         node = node.this
     return node

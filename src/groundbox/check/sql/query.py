@@ -205,7 +205,7 @@ class NotTakenApart(Exception):
 
 
 class Query:
-    """One query.
+    """A query, parsed and qualified.
 
     Attributes:
         tree: As parsed.
@@ -235,7 +235,7 @@ class Query:
 
     @property
     def top(self) -> Select | None:
-        """The one that gives the rows, when it is one."""
+        """Return the one that gives the rows, when it is one."""
         results = self.results
         return results[0] if len(results) == 1 else None
 

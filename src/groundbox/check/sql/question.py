@@ -1,4 +1,4 @@
-"""What a question in plain English says about the shape of its answer, found by patterns.
+"""Questions in plain English: the shape of the answer that they ask for, found by patterns.
 
 English only: of a question in another language, numbers and quoted texts are all that is found.
 """
@@ -132,7 +132,7 @@ _CAMEL: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
 class Question:
-    """One question."""
+    """A question with what its words ask for."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -141,7 +141,7 @@ class Question:
         self.stem_set = set(self.stems)
 
     def says(self, pattern: re.Pattern[str]) -> bool:
-        """Whether a pattern is found, texts in quotes left out."""
+        """Tell whether a pattern is found, texts in quotes left out."""
         return pattern.search(self.unquoted) is not None
 
     @cached_property
@@ -151,7 +151,7 @@ class Question:
 
     @cached_property
     def quoted(self) -> list[str]:
-        """What stands in quotes."""
+        """Return what stands in quotes."""
         return [next(part for part in found if part) for found in _QUOTED.findall(self.text)]
 
     @cached_property
@@ -174,7 +174,7 @@ class Question:
 
     @property
     def superlative(self) -> bool:
-        """Whether it asks for the most or the least of something."""
+        """Tell whether it asks for the most or the least of something."""
         return _SUPERLATIVE.search(_AT_LEAST.sub(" ", self.unquoted)) is not None
 
     @cached_property
@@ -186,62 +186,62 @@ class Question:
 
     @property
     def counts(self) -> bool:
-        """Whether it speaks of a number of things."""
+        """Tell whether it speaks of a number of things."""
         return self.says(_COUNT)
 
     @property
     def how_many(self) -> bool:
-        """Whether it begins by asking for a number of things."""
+        """Tell whether it begins by asking for a number of things."""
         return _HOW_MANY.search(self.text) is not None
 
     @property
     def distinct(self) -> bool:
-        """Whether it asks for different ones."""
+        """Tell whether it asks for different ones."""
         return self.says(_DISTINCT)
 
     @property
     def descending(self) -> bool:
-        """Whether the order falls."""
+        """Tell whether the order falls."""
         return self.says(_DESCENDING)
 
     @property
     def ascending(self) -> bool:
-        """Whether the order is said to rise."""
+        """Tell whether the order is said to rise."""
         return self.says(_ASCENDING)
 
     @property
     def negated(self) -> bool:
-        """Whether it says "not" in some way."""
+        """Tell whether it says "not" in some way."""
         return self.says(_NEGATION)
 
     @property
     def average(self) -> bool:
-        """Whether it asks for a mean."""
+        """Tell whether it asks for a mean."""
         return self.says(_AVERAGE)
 
     @property
     def total(self) -> bool:
-        """Whether it asks for a sum."""
+        """Tell whether it asks for a sum."""
         return self.says(_TOTAL)
 
     @property
     def extreme(self) -> bool:
-        """Whether it says maximum or minimum."""
+        """Tell whether it says maximum or minimum."""
         return self.says(_EXTREME)
 
     @property
     def each(self) -> bool:
-        """Whether it asks for one row for each of something."""
+        """Tell whether it asks for one row for each of something."""
         return _EACH.search(_ORDER_IS_ALL.sub(" ", self.unquoted)) is not None
 
     @property
     def either(self) -> bool:
-        """Whether it says "or"."""
+        """Tell whether it says "or"."""
         return self.says(_EITHER)
 
     @property
     def everything(self) -> bool:
-        """Whether it asks for all that is known."""
+        """Tell whether it asks for all that is known."""
         return self.says(_STAR)
 
     @cached_property
@@ -270,7 +270,7 @@ class Question:
         return found, not _JOINED.search(tail)
 
     def mentions(self, name: str) -> bool:
-        """Whether all words of a name from a schema are in it, in their order and side by side."""
+        """Tell whether all words of a name from a schema are in it, in their order and side by side."""
         wanted = name_stems(name)
         count = len(wanted)
         if not wanted:
@@ -278,7 +278,7 @@ class Question:
         return any(self.stems[i : i + count] == wanted for i in range(len(self.stems) - count + 1))
 
     def mentions_part(self, name: str) -> bool:
-        """Whether any word of a name, but the commonest, is in it."""
+        """Tell whether any word of a name, but the commonest, is in it."""
         return any(word in self.stem_set for word in name_stems(name) if word not in _COMMON)
 
 

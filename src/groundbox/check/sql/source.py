@@ -16,7 +16,7 @@ _FLAG: Final = re.compile(r"BOOL", re.IGNORECASE)
 
 
 class Kind(enum.Enum):
-    """What a column's declared type says about its values."""
+    """Family of a column's declared type."""
 
     NUMBER = "number"
     TEXT = "text"
@@ -27,7 +27,7 @@ class Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column; `type` in the words of the engine."""
+    """A column; `type` in the words of the engine."""
 
     name: str
     type: str = ""
@@ -53,7 +53,7 @@ class ForeignKey:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Table:
-    """One table or view.
+    """A table or view.
 
     Attributes:
         primary: Its primary key; empty without one.
@@ -75,7 +75,7 @@ class Table:
         return next((column for column in self.columns if column.name.casefold() == folded), None)
 
     def is_key(self, columns: set[str]) -> bool:
-        """Whether these columns, folded, hold a key: no two rows are alike in them."""
+        """Tell whether these columns, folded, hold a key: no two rows are alike in them."""
         keys = [frozenset(self.primary)] if self.primary else []
         return any({name.casefold() for name in key} <= columns for key in [*keys, *self.unique])
 
@@ -102,7 +102,7 @@ class Schema:
         return self._tables.get(name.casefold())
 
     def has_foreign_keys(self) -> bool:
-        """Whether any relation is declared at all."""
+        """Tell whether any relation is declared at all."""
         return any(table.foreign for table in self)
 
     def as_mapping(self) -> Mapping[str, Mapping[str, str]]:
@@ -111,7 +111,7 @@ class Schema:
 
 
 def related(schema: Schema, one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether a foreign key is declared between two (table, column)s, in either direction."""
+    """Tell whether a foreign key is declared between two (table, column)s, in either direction."""
     return _refers(schema, one, other) or _refers(schema, other, one)
 
 
@@ -127,7 +127,7 @@ def _refers(schema: Schema, child: tuple[str, str], parent: tuple[str, str]) -> 
 
 
 def parents(schema: Schema, table: str, column: str) -> set[tuple[str, str]]:
-    """What a column refers to, over any number of tables, folded; itself when it is a key of its table."""
+    """Return what a column refers to, over any number of tables, folded; itself when it is a key of its table."""
     result: set[tuple[str, str]] = set()
     waiting = [(table.casefold(), column.casefold())]
     while waiting:
@@ -162,7 +162,7 @@ def _same(one: str, other: str) -> bool:
 
 
 class Rows(NamedTuple):
-    """What a query gave.
+    """Rows of a query's result.
 
     Attributes:
         rows: Numbers, texts, booleans and None.
@@ -179,7 +179,7 @@ class QueryFailed(Exception):
 
 
 class Database(Protocol):
-    """What `check_sql` needs of a database; whoever has a live one gives an object of these three.
+    """Interface that `check_sql` asks databases by; whoever has a live one gives an object of these three.
 
     Attributes:
         dialect: sqlglot's name of it: `sqlite`, `duckdb`, `postgres`, `mysql`.
@@ -202,7 +202,7 @@ class Database(Protocol):
 
 @runtime_checkable
 class Sourced(Protocol):
-    """What a `Database` has besides when a query may name more than its tables, such as files."""
+    """Interface of a `Database` whose queries may name more than its tables, such as files."""
 
     def schema_for(self, sql: str) -> Schema:
         """Its tables and what else the query names. Asked once for each check, in place of `schema`."""

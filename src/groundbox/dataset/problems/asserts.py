@@ -57,7 +57,7 @@ def _asserted(call: ast.Call, test: ast.expr) -> Asserted:
 
 
 def _expected(call: ast.Call, test: ast.expr) -> Any:
-    """What the assert says that the call returns, or ABSENT when it says less than that."""
+    """Return what the assert says that the call returns, or ABSENT when it says less than that."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return ABSENT  # says false-like, not which value
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.Is)):

@@ -32,7 +32,7 @@ _ENDS: Final = {
 
 @task("state", about="the value of a name at one moment", place=30, numbered=True)
 def state(view: View) -> Iterator[Draft]:
-    """One question about a name that has had more than one value by then, if there is one."""
+    """Yield one question about a name that has had more than one value by then, if there is one."""
     rng = view.rng("state")
     visits = [each for each in view.visits if view.lines.function_at(each.line)]
     for visit in rng.sample(visits, min(_TRIES, len(visits))):
@@ -93,7 +93,7 @@ def _literal_text(state: Any, value: Any) -> str:
 
 @task("next_line", about="where control goes from a line", place=40, numbered=True)
 def next_line(view: View) -> Iterator[Draft]:
-    """One question about an `if`, `while` or `for` that sends control to another line of its function.
+    """Yield one question about an `if`, `while` or `for` that sends control to another line of its function.
 
     It is posed where LEAST_TOLD sentences lead to it, or in a short run where the most do.
     """
@@ -122,13 +122,13 @@ def _is_fork(view: View, visit: Visit) -> bool:
 
 
 def _has_changes(view: View, first: int, last: int) -> bool:
-    """Whether a name or an object changed in some records: what the test reads may not be told then."""
+    """Tell whether a name or an object changed in some records: what the test reads may not be told then."""
     return any(isinstance(record, schema.Set | schema.Mutate) for record in view.trace.records[first : last + 1])
 
 
 @task("branch", about="how a condition turns out, each time", place=50, numbered=True)
 def branch(view: View) -> Iterator[Draft]:
-    """One question about a condition that turns out both ways, or, if none does, about one that is tested."""
+    """Yield one question about a condition that turns out both ways, or, if none does, about one that is tested."""
     if view.trace.folded:
         return
     turns: dict[int, list[bool | None]] = defaultdict(list)
@@ -153,7 +153,7 @@ def branch(view: View) -> Iterator[Draft]:
 
 @task("coverage", about="which lines of a function run", place=60, numbered=True)
 def coverage(view: View) -> Iterator[Draft]:
-    """One question about a function of which some lines run and some do not; folded runs may hide lines."""
+    """Yield one question about a function of which some lines run and some do not; folded runs may hide lines."""
     if view.trace.folded or view.item.traced is None:
         return
     ran = set(view.item.traced.lines)
@@ -180,7 +180,7 @@ def _runs_partly(lines: list[int], ran: set[int]) -> bool:
 
 @task("loop", about="how often a loop goes round, and what ends it", place=70, numbered=True)
 def loop(view: View) -> Iterator[Draft]:
-    """One question about the first time that a loop runs. Iterations that were folded are counted, too."""
+    """Yield one question about the first time that a loop runs. Iterations that were folded are counted, too."""
     first: dict[int, Loop] = {}
     for activation in view.trace.structure.activations.values():
         for loop in _loops(activation.body):

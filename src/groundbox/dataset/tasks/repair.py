@@ -17,7 +17,7 @@ _TRIES: Final = 6
 
 @task("repair", about="find and mend the one wrong step of a telling", place=90)
 def repair(view: View) -> Iterator[Draft]:
-    """One question: a value of one sentence was replaced, and the prover agrees that it is wrong now."""
+    """Yield one question: a value of one sentence was replaced, and the prover agrees that it is wrong now."""
     sentences = [each.text for each in view.told.sentences]
     if not _FEWEST_STEPS <= len(sentences) <= _MOST_STEPS:
         return
@@ -67,7 +67,7 @@ def _another(value: str, by: int) -> str | None:
 
 
 def _is_wrong(view: View, sentences: list[str], number: int, wrong: str) -> bool:
-    """Whether the telling with the wrong sentence, which keeps its claims, is not proven."""
+    """Tell whether the telling with the wrong sentence, which keeps its claims, is not proven."""
     told = list(view.told.sentences)
     told[number] = dataclasses.replace(told[number], text=wrong)
     text = view.told.text.replace(sentences[number], wrong, 1)

@@ -1,4 +1,4 @@
-"""What questions are made of, what they are made into, and how a kind of question is declared.
+"""Tasks: the view that questions are made of, the drafts they become, and how a kind of question is declared.
 
 A task is a function from the `View` of one run to `Draft`s, under the decorator `task`. A module of this package that
 has one is found by itself (`groundbox.dataset.tasks.registry`); docs/contributing/extending.md has an example.
@@ -29,7 +29,7 @@ MAKERS: Final[dict[str, Task]] = {}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class View:
-    """One item with its trace and the narration of that.
+    """An item with its trace and the narration of that.
 
     Attributes:
         seed: Of every choice that is made for this item.
@@ -118,7 +118,7 @@ class Draft:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """One kind of question.
+    """A kind of question.
 
     Attributes:
         about: What is asked, for the dataset card.
@@ -192,7 +192,7 @@ class Lines:
             self._read(tree)
 
     def is_plain(self, line: int) -> bool:
-        """Whether the line can be asked about."""
+        """Tell whether the line can be asked about."""
         return line in self._statements
 
     def statement(self, line: int) -> ast.stmt | None:

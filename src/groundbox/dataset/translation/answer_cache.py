@@ -19,7 +19,7 @@ from groundbox.errors import InvalidArgument
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One answer.
+    """An answer of the model.
 
     Attributes:
         finish: Why it ended, as the endpoint says: `stop`, or `length` when it was cut at `max_tokens`;

@@ -1,4 +1,4 @@
-"""One item of a dataset told anew: run again, shown to the model, its answer proven, and put into the item's rows.
+"""An item of a dataset told anew: run again, shown to the model, its answer proven, and put into the item's rows.
 
 A new telling goes into the rows that ask for what the whole telling leads to (`RETOLD`); the others hold parts
 of the old one, cut at a record, and an answer of a model cannot be cut so.
@@ -38,7 +38,7 @@ RETOLD: Final = ("output", "exception")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Retold:
-    """What became of one item.
+    """Outcome of one item.
 
     Attributes:
         first, last: Proofs of the first narration and of the one that decided; None where there was nothing to prove.
@@ -180,7 +180,7 @@ class Retelling:
         return self._judged(open_rows, found)
 
     async def _run_again(self, row: Sample, problem: Problem) -> tuple[Answer, bytes]:
-        """What the program gives today, and its compressed trace, if both are the row's."""
+        """Return what the program gives today, and its compressed trace, if both are the row's."""
         ran = await Runs(problem, problem.cases[0], self.runner, self.patience)(Seeds().traced, traced=True)
         if ran.trace is None or ran.outcome != row.outcome:
             raise Unfit("run-differs", f"outcome: {row.outcome} there, {ran.outcome} now")
@@ -235,14 +235,14 @@ class Retelling:
 
 
 def read(data: bytes) -> Retold:
-    """What a part holds."""
+    """Return what a part holds."""
     found: dict[str, Any] = json.loads(data)
     proofs = {name: proved_from_json(found[name]) if found[name] else None for name in ("first", "last")}
     return Retold(**{**found, **proofs, "lesson": shard_samples.from_json(found["lesson"])})
 
 
 def _is_answer(line: str, row: Sample) -> bool:
-    """Whether a line gives the right answer and nothing else."""
+    """Tell whether a line gives the right answer and nothing else."""
     check = json.loads(row.check)
     if not line.strip("*# ").startswith(MARK) or check["kind"] == "call":
         return False

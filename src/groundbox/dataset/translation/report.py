@@ -1,4 +1,4 @@
-"""What a translation reports: the key `translation` of report.json, and report.html.
+"""Report of a translation: the key `translation` of report.json, and report.html.
 
 The page tells how many of the model's narrations were proven, why others were not, and shows some to read. Nothing on
 it depends on when or how often the model was asked, so that the same answers make the same bytes.
@@ -46,7 +46,7 @@ class Counts:
     measures: dict[str, list[float]] = dataclasses.field(default_factory=lambda: defaultdict(list))
 
     def add(self, found: Retold, *, resumed: bool) -> None:
-        """One more item; `resumed` if it was done by an earlier process."""
+        """Count an item; `resumed` if it was done by an earlier process."""
         accepted = found.lesson.drop is None
         self.asked += found.replies
         self.cached += found.replies if resumed else found.cached

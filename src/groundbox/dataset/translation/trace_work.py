@@ -1,4 +1,4 @@
-"""What a translation computes in other processes: a trace as text for the prompt, and proofs of what is told."""
+"""Work that a translation has done in other processes: a trace as text for the prompt, and proofs of what is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One trace told by a model: asked for, read, proven, repaired once, and mended by leaving sentences out.
+"""Telling a trace by a model: asked for, read, proven, repaired once, and mended by leaving sentences out.
 
 Three ways of asking (`TELLINGS`): `claims` has the model write sentences with their claims, as JSON of a schema that
 the server enforces; `prose` words alone; `reader` has it write prose and then read it, which gives the claims. Where
@@ -34,15 +34,15 @@ _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 
 
 class Verdict(Protocol):
-    """What the prover says of a telling."""
+    """Verdict of the prover on a telling."""
 
     @property
     def faithful(self) -> bool:
-        """Whether everything that has to be proven is, and the answer is told and right."""
+        """Tell whether everything that has to be proven is, and the answer is told and right."""
 
     @property
     def failed(self) -> Sequence[str]:
-        """What is wrong, in words for its writer."""
+        """Return what is wrong, in words for its writer."""
 
     @property
     def sentences(self) -> Sequence[tuple[int, int]]:
@@ -68,7 +68,7 @@ class Judge(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Translation:
-    """What came of one trace.
+    """Outcome of one trace.
 
     Attributes:
         telling: The last one, or the one that was mended; None if there was none.
@@ -97,7 +97,7 @@ class Translation:
 
     @property
     def ok(self) -> bool:
-        """Whether it is proven."""
+        """Tell whether it is proven."""
         return not self.reason
 
 
@@ -148,7 +148,7 @@ class _Work:
         )
 
     async def _mended(self, attempt: Translation, found: Translation) -> Translation:
-        """What comes of `found` when sentences are left out of an attempt; `found` itself where that does not help."""
+        """Leave sentences out of an attempt; returns `found` itself where that does not help."""
         if attempt.reason != UNPROVEN or attempt.telling is None:
             return found
         mended = await self._judge.mend(attempt.telling)
@@ -215,7 +215,7 @@ class _Work:
 
 
 def _failed(attempt: Translation) -> list[str] | None:
-    """What a repair names; None where the answer was of another form."""
+    """Return what a repair names; None where the answer was of another form."""
     if attempt.verdict is None:
         return None
     return list(attempt.verdict.failed)[:MOST_FAILED]

@@ -70,7 +70,7 @@ def _of_where(select: Select) -> list[Predicate]:
 
 
 def _tells_absence(select: Select, each: Predicate) -> bool:
-    """Whether the column is NULL for no row that is there: it is joined by, or never NULL."""
+    """Tell whether the column is NULL for no row that is there: it is joined by, or never NULL."""
     joined = {ref for edge in select.edges if edge.kind == "join" for ref in (edge.left, edge.right)}
     return each.ref in joined or not each.column.nullable
 
@@ -138,7 +138,7 @@ def _alternatives(select: Select) -> Iterator[tuple[Predicate, tuple[Any, Any]]]
 
 
 def _names_what_is_shown(c: Context, select: Select, told: Predicate) -> bool:
-    """Whether a row that is shown has one value only, as in "the ages of Ada and Alan": then either is right.
+    """Tell whether a row that is shown has one value only, as in "the ages of Ada and Alan": then either is right.
 
     A bound names no row; there it is what is shown that must tell rows apart.
     """
@@ -201,7 +201,7 @@ def _by_row(told: str, table: str, many: str) -> Finding:
 
 
 def _many(select: Select, alias: str, shown: set[str], c: Context) -> str:
-    """What is shown while several rows of `alias` belong to it, or ""."""
+    """Return what is shown while several rows of `alias` belong to it, or ""."""
     for other in shown - {alias}:
         if other in select.tables and alias in repeaters(select, other):
             return f"a row of {select.tables[other].name}"
@@ -254,7 +254,7 @@ def _texts(c: Context, table: str, column: Column) -> list[str]:
 
 
 def _compares_alike(values: list[str], numbers: list[int | float], *, ordered: bool) -> bool:
-    """Whether the texts are such that a number is compared with them as it should be: held, or years and their like."""
+    """Tell whether a number is compared with these texts as it should be: it is held, or all are years or alike."""
     if not ordered:
         return any(f"{number:g}" in values for number in numbers)
     lengths = {len(value) for value in [*values, *(str(number) for number in numbers)]}

@@ -85,7 +85,7 @@ def _kind(c: Context, ref: Ref) -> Kind:
 
 
 def _stands_for_row(c: Context, ref: Ref) -> bool:
-    """Whether a column is a key of its table, or part of one or of a foreign one."""
+    """Tell whether a column is a key of its table, or part of one or of a foreign one."""
     table = c.schema.table(ref.table)
     if table is None:
         return False
@@ -94,7 +94,7 @@ def _stands_for_row(c: Context, ref: Ref) -> bool:
 
 
 def _looks_declared(c: Context, edge: Edge) -> bool:
-    """Whether a relation may just not be declared: a key or a telling name, no other relation, values that match."""
+    """Tell whether a relation may just not be declared: a key or a telling name, no other, values that match."""
     for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
         child, parent = c.schema.table(one.table), c.schema.table(other.table)
         if child is None or parent is None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Ref, Select, components, constant, own, repeaters, resolve, sqlglot_module
-
-_EXTREME: Final = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.IGNORECASE)
+from groundbox.check.sql.parts import (
+    EXTREME_SUBQUERY,
+    Ref,
+    Select,
+    components,
+    constant,
+    own,
+    repeaters,
+    resolve,
+    sqlglot_module,
+)
 
 
 def duplicates(c: Context) -> Iterator[Finding]:
@@ -52,7 +59,7 @@ def _asks_for_different_ones(c: Context, top: Select) -> bool:
 
 
 def _repeated_by_a_join(top: Select) -> bool:
-    """Whether a join may have repeated the rows that are shown, by the keys of what it adds to them."""
+    """Tell whether a join may have repeated the rows that are shown, by the keys of what it adds to them."""
     exp = sqlglot_module("expressions")
     shown = {column.table for node in top.projections for column in own(node, exp.Column)}
     if len(shown) != 1 or not shown <= set(top.tables) or len(top.tables) != len(top.sources):
@@ -151,7 +158,7 @@ def _grouped(c: Context, select: Select) -> dict[str, set[str]] | None:
 
 
 def _fixed_by(select: Select, alias: str, columns: dict[str, set[str]]) -> bool:
-    """Whether one group has one row of an alias: its key is grouped by, or it is looked up from one that is."""
+    """Tell whether one group has one row of an alias: its key is grouped by, or it is looked up from one that is."""
     if alias not in select.tables:
         return False
     if select.tables[alias].is_key(columns.get(alias, set())):
@@ -206,7 +213,7 @@ def _bare(c: Context) -> Iterator[Told]:
 
 
 def _joined_to_grouped(select: Select, ref: Ref, keys: dict[str, set[str]]) -> bool:
-    """Whether it is the other side of a join, or its table is looked up by what is grouped by."""
+    """Tell whether it is the other side of a join, or its table is looked up by what is grouped by."""
     table = select.tables.get(ref.alias)
     fixed = set()
     for edge in select.edges:
@@ -217,7 +224,7 @@ def _joined_to_grouped(select: Select, ref: Ref, keys: dict[str, set[str]]) -> b
 
 
 def _of_the_extreme_row(c: Context, select: Select) -> bool:
-    """Whether the only aggregate is one MIN or MAX: SQLite then shows the other columns of the row that it is from.
+    """Tell whether the only aggregate is one MIN or MAX: SQLite then shows the other columns of that row.
 
     https://www.sqlite.org/lang_select.html#bareagg
     """
@@ -255,7 +262,7 @@ def several_share(c: Context) -> Iterator[Finding]:
     rows, question = c.rows, c.question
     if rows is None or question is None or not question.superlative or question.each or question.top_n is not None:
         return
-    if len(rows.rows) > 1 and _EXTREME.search(c.query.text):
+    if len(rows.rows) > 1 and EXTREME_SUBQUERY.search(c.query.text):
         yield Finding(
             code="sql.tie",
             message=f"{len(rows.rows)} rows share the greatest or least value; the question may ask for one",

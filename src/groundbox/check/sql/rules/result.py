@@ -1,4 +1,4 @@
-"""What the result looks like: empty, NULL, or of another number of rows than the question asks for."""
+"""Rules on the result: empty, NULL, or of another number of rows than the question asks for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Edge, constant, resolve, sqlglot_module
+from groundbox.check.sql.parts import EXTREME_SUBQUERY, Edge, constant, resolve, sqlglot_module
 from groundbox.check.sql.question import name_stems
 from groundbox.check.sql.source import Kind
 
@@ -16,7 +16,6 @@ _SUPERLATIVES = frozenset(
         *("longest", "shortest", "best", "worst", "top", "maximum", "minimum", "greatest", "latest", "earliest"),
     }
 )
-_EXTREME = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.IGNORECASE)
 
 
 def empty(c: Context) -> Iterator[Finding]:
@@ -57,7 +56,7 @@ def _has_nothing_in_common(c: Context, edge: Edge) -> bool:
 
 
 def _in_common(c: Context, edge: Edge, form: str) -> bool | None:
-    """Whether two columns share a value, in a form such as `TRIM({})`; None where that cannot be asked."""
+    """Tell whether two columns share a value, in a form such as `TRIM({})`; None where that cannot be asked."""
     name, one, other = c.probes.name, edge.left, edge.right
     columns = [form.format(f"{alias}.{name(ref.column)}") for alias, ref in (("one", one), ("other", other))]
     sql = (
@@ -130,7 +129,7 @@ def _other_count(c: Context) -> tuple[str, int] | None:
         return (f"{question.top_n} rows", count) if count != question.top_n and not question.how_many else None
     if count == 1 or not question.superlative or question.each or _of_a_name(c):
         return None
-    if top.has("limit") or _EXTREME.search(c.query.text) or question.total or "all" in question.stem_set:
+    if top.has("limit") or EXTREME_SUBQUERY.search(c.query.text) or question.total or "all" in question.stem_set:
         return None
     if top.has("group") and top.aggregates() and not top.has("having"):
         return "one extreme, and each group gives one", count
@@ -140,7 +139,7 @@ def _other_count(c: Context) -> tuple[str, int] | None:
 
 
 def _of_a_name(c: Context) -> bool:
-    """Whether a word such as "best" is part of a column's name."""
+    """Tell whether a word such as "best" is part of a column's name."""
     assert c.question is not None
     words = {word for table in c.schema for column in table.columns for word in name_stems(column.name)}
     return any(word in words for word in c.question.stems if word in _SUPERLATIVES)

@@ -56,7 +56,7 @@ def value_absent(c: Context) -> Iterator[Finding]:
 
 
 def _is_among_numbers(c: Context, each: Predicate, value: str) -> bool:
-    """Whether a column of numbers holds a text, as SQLite lets it."""
+    """Tell whether a column of numbers holds a text, as SQLite lets it."""
     held = c.probes.holds(each.ref.table, each.ref.column, [value]) if c.query.dialect == "sqlite" else None
     return held is not None and held[0]
 
@@ -166,14 +166,14 @@ def _is_said(c: Context, each: Predicate, value: Any, numbers: set[float]) -> bo
 
 
 def _says_number(text: str, value: float, numbers: set[float]) -> bool:
-    """Whether a number is meant: in digits or words, one off for a bound, in thousands, or as part of "1980s"."""
+    """Tell whether a number is meant: in digits or words, one off for a bound, in thousands, or as part of "1980s"."""
     if any(value + step in numbers or any((value + step) / unit in numbers for unit in _UNITS) for step in (0, 1, -1)):
         return True
     return f"{value:g}" in text or str(int(value)) in text
 
 
 def _begins(c: Context, word: str) -> bool:
-    """Whether a word of the question begins like it: French and France, republics and Republic."""
+    """Tell whether a word of the question begins like it: French and France, republics and Republic."""
     assert c.question is not None
     if len(word) < 3:
         known = c.question.stem_set - _SMALL_WORDS
@@ -185,7 +185,7 @@ def _begins(c: Context, word: str) -> bool:
 
 
 def not_used(c: Context) -> Iterator[Finding]:
-    """What the question names and the query does not use: a number, a quoted text, a flag, a table."""
+    """Yield what the question names and the query does not use: a number, a quoted text, a flag, a table."""
     if c.question is None:
         return
     text = c.query.text.casefold()

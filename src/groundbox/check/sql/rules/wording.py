@@ -1,4 +1,4 @@
-"""What the question says and the query does the other way round, or by another aggregate. English only."""
+"""Rules on wording: the query does it the other way round, or by another aggregate. English only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import constant, sqlglot_module
+from groundbox.check.sql.parts import COMPARISONS, NEGATED, TURNED, constant, sqlglot_module
 from groundbox.check.sql.question import Question, name_stems
 
 _LEAST = re.compile(
@@ -24,9 +24,6 @@ _COUNTING = re.compile(
     r"|frequent|once|twice|both|repeat|duplicate|same",
     re.IGNORECASE,
 )
-_OPERATORS = {"GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
-_TURNED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
-_OPPOSITE = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}
 _LEAVING_OUT = re.compile(r"\b(?:not|except)\b", re.IGNORECASE)
 Told = tuple[str, str, str]
 """What the question asks for, what the query does, and how to write it."""
@@ -75,7 +72,7 @@ def _extreme(c: Context, question: Question) -> Iterator[Told]:
 
 
 def _ends(question: Question, key: str) -> tuple[bool, bool]:
-    """Whether the question asks for the lower or the upper end of what is ordered by."""
+    """Tell whether the question asks for the lower or the upper end of what is ordered by."""
     words = set(name_stems(key))
     lower, upper = question.says(_LEAST), question.says(_GREATEST)
     if words & {"age"}:
@@ -91,13 +88,13 @@ def _bounds(c: Context, question: Question) -> Iterator[Told]:
     asked = question.bounds
     numbers = [number for _, number in asked]
     for node in c.query.qualified.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE):
-        number, operator = constant(node.expression), _OPERATORS[type(node).__name__]
+        number, operator = constant(node.expression), COMPARISONS[type(node).__name__]
         if number is None:
-            number, operator = constant(node.this), _TURNED[operator]
+            number, operator = constant(node.this), TURNED[operator]
         if isinstance(number, str) or number is None or numbers.count(float(number)) != 1 or question.negated:
             continue
         wanted = asked[numbers.index(float(number))][0]
-        left_out = operator == _OPPOSITE[wanted] and _LEAVING_OUT.search(c.query.text)
+        left_out = operator == NEGATED[wanted] and _LEAVING_OUT.search(c.query.text)
         if wanted != operator and not left_out:
             yield f"{wanted} {number}", f"says {c.query.sql(node)}", f"Write {wanted} {number}."
 
