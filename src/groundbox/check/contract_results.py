@@ -51,6 +51,7 @@ def _value_of(execution: Execution, kind: str) -> Any:
     """The value of a run: of the cell or the call, of a table with one cell, or the last line that was printed."""
     bundle = execution.value or {}
     table = bundle.get(contracts.TABLE)
+    # `SELECT COUNT(*)` gives a table of one cell; who expects a number means what is in it.
     if isinstance(table, dict) and isinstance(table.get("data"), list) and len(table["data"]) == 1:
         row = table["data"][0]
         if isinstance(row, dict) and len(row) == 1:
@@ -59,6 +60,7 @@ def _value_of(execution: Execution, kind: str) -> Any:
         data = bundle[contracts.CANONICAL]
         if not isinstance(data, dict):
             return data
+        # Numbers beyond JSON (large integers, NaN) are texts under these tags.
         number = data.get("int", data.get("float"))
         return _read(str(number)) if number is not None else bundle.get("text/plain", _NO_VALUE)
     text = bundle.get("text/plain")
@@ -67,6 +69,7 @@ def _value_of(execution: Execution, kind: str) -> Any:
     lines = [line for line in execution.stdout[-_MOST_TEXT:].splitlines() if line.strip()]
     if not lines:
         return _NO_VALUE
+    # A text is taken as it was printed: reading it as Python would take quotes away and make `007` an error.
     return lines[-1].strip() if kind in ("string", "date") else _read(lines[-1].strip())
 
 
@@ -82,9 +85,11 @@ def _read(text: str) -> Any:
     dated = re.fullmatch(r"(?:datetime\.)?date(?:time)?\((\d+), (\d+), (\d+)(?:, \d+)*\)", text)
     if dated:
         return "-".join(part.zfill(2) for part in dated.groups())
+    # `literal_eval` reads names as errors, and a contract has its own word for these (`not_finite`).
     if text in ("nan", "inf", "-inf"):
         return float(text)
     try:
+        # Bounded, since the parser's time and memory grow with what a guest printed.
         return ast.literal_eval(text) if len(text) <= 4_000 else text
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
@@ -107,6 +112,7 @@ def _number(value: Any, contract: Contract, execution: Execution) -> Iterator[_P
         unit = (_SIGNS.get(found[1] or "") or found[2] or "") if found else ""
         match = _NUMBER.search(value)
         bare = value if match is None else value[: match.start()] + value[match.end() :]
+        # `$1,204.50` and `1204.5 EUR` are numbers, `about 12 people` is a sentence.
         fits = match is not None and (not bare.strip(" $€£¥₹%") or unit or bare.strip() == contract.unit)
         value = float(match[0].replace(",", "").replace("_", "")) if match is not None and fits else value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -115,6 +121,7 @@ def _number(value: Any, contract: Contract, execution: Execution) -> Iterator[_P
     if isinstance(value, float) and not math.isfinite(value):
         yield "not_finite", f"the result is {value}", "Look for a division by zero or missing values before it."
         return
+    # 42.0 is whole: a sum in pandas is a float as soon as a cell was missing.
     if contract.type == "integer" and value != int(value):
         yield (
             "type",
@@ -122,6 +129,7 @@ def _number(value: Any, contract: Contract, execution: Execution) -> Iterator[_P
             "Count rather than divide, or round on purpose.",
         )
     yield from _bounds(value, contract, "")
+    # Two currencies contradict each other; any other three capital letters may be anything.
     if unit and contract.unit in _CURRENCIES and unit in _CURRENCIES and unit != contract.unit:
         yield "unit", f"the result is in {unit} and not in {contract.unit}", "Convert it, with the rate that was used."
 
@@ -186,12 +194,14 @@ def _check_table(execution: Execution, contract: Contract) -> list[Warning]:
     names = _names(table, rows)
     found = [*_columns(contract, names, rows), *_rows(contract, table, len(rows))]
     needed = {*contract.unique, *contract.not_null, *(total.column for total in contract.totals)}
+    # Columns of the contract itself are told by `_columns` already.
     lacking = [name for name in sorted(needed) if name not in names and name not in (contract.columns or ())]
     found += [
         _broken("column_missing", f"there is no column {name!r}", f"There are {', '.join(names[:20])}.")
         for name in lacking
     ]
     found += [*_unique(contract, names, rows), *_gaps(contract, names, rows), *_totals(contract, names, rows, table)]
+    # Counts of rows come from the whole table; all else was seen of the first rows alone.
     partial = bool(table.get("truncated")) and (contract.unique or contract.not_null or contract.columns)
     if partial and not found:
         found.append(
@@ -288,6 +298,7 @@ def _rows(contract: Contract, table: Mapping[str, Any], shown: int) -> Iterator[
 def _unique(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[Warning]:
     if not contract.unique or any(name not in names for name in contract.unique):
         return
+    # By `repr`, because cells may be lists and dicts, and because 1 and True are two keys.
     keys = Counter(tuple(repr(row.get(name)) for name in contract.unique) for row in rows)
     repeated = [(key, count) for key, count in keys.items() if count > 1]
     if repeated:
@@ -330,7 +341,9 @@ def _totals(
                 "Print the sum in a run.",
             )
             continue
+        # Exact but for the last rounding, so that the order of rows decides nothing.
         found = math.fsum(numbers)
+        # A share of the total, and of 1 where that is smaller: near 0 a share would allow nothing.
         if abs(found - total.value) > total.tolerance * max(1.0, abs(total.value)):
             share = f" ({found / total.value:.4g} times)" if total.value else ""
             yield _broken(

@@ -21,6 +21,7 @@ CANONICAL: Final = "application/vnd.groundbox.value+json"
 TYPES: Final = ("number", "integer", "string", "date", "boolean", "table")
 COLUMN_TYPES: Final = ("number", "integer", "string", "date", "boolean", "any")
 _KEYS: Final = {
+    # `finite` may be said and changes nothing: a number always has to be.
     "number": ("min", "max", "unit", "finite"),
     "integer": ("min", "max", "unit"),
     "string": ("one_of", "pattern", "min_length", "max_length"),
@@ -134,6 +135,7 @@ class _Reader:
             if found is None:
                 raise InvalidArgument(f"expect[{key!r}]", f"must be a date such as '2024-03-05', not {value!r:.60}")
             return found
+        # True is an int to Python; a bound of True is a mistake of the caller.
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise InvalidArgument(f"expect[{key!r}]", f"must be a number, not {value!r:.60}")
         return value
@@ -187,6 +189,7 @@ class _Reader:
     def _check_order(self, contract: Contract) -> None:
         for low, high in (("min", "max"), ("min_length", "max_length"), ("min_rows", "max_rows")):
             least, most = self._expect.get(low), self._expect.get(high)
+            # Dates were read by then, and texts of dates do not compare as dates.
             if low == "min":
                 least, most = contract.least, contract.most
             if least is not None and most is not None and least > most:
@@ -194,6 +197,7 @@ class _Reader:
 
     def _check_named(self, contract: Contract) -> None:
         """Columns that a rule names are among the columns, where these are all."""
+        # Only where the columns are all there may be, a name that is none of them can never hold.
         if contract.columns is None or contract.extra_columns:
             return
         for key, names in (

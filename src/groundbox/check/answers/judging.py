@@ -19,6 +19,7 @@ from groundbox.check.answers.sources import Count, Group, Place, Shown, Sources,
 from groundbox.check.answers.text import plain, stem, words
 from groundbox.execution import Execution, OutputHandle
 
+# A point ends a sentence where no small letter follows (`approx. 5`); items of lists and rows of tables stand alone.
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|\n\s*\n|\n(?=[ \t]*(?:[-*+|#>]|\d{1,3}[.)]))")
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+|]|\d{1,3}[.)])[ \t]")
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
@@ -53,6 +54,8 @@ class Scopes:
             return start, end
         at = bisect.bisect_left(self._sentences, start)
         before = self._sentences[at - 1] if at else start
+        # `It has 120 rows. That is 25 more …`: what `that` means stands one sentence before, but not in another
+        # paragraph.
         if before < self.paragraph(one)[0] or _ITEM.match(self._text, before):
             return start, end
         return before, end
@@ -72,6 +75,7 @@ class Scopes:
         """The telling words of a span; those of the head of its table too."""
         if span not in self._words:
             text = self.text(span)
+            # The row `| North | 120 |` gets its words for what is counted from the row above all others.
             head = self._head(span) if text.lstrip().startswith("|") else ""
             self._words[span] = words(f"{head} {text}".replace("_", " "))
         return self._words[span]
@@ -97,9 +101,12 @@ def _span(starts: list[int], position: int, length: int) -> tuple[int, int]:
 MOST_WORK: Final = 1_000_000
 """Numbers that are looked at and worked out for one answer."""
 _MOST_PLACES: Final = 200
+# 3 stands in every output. A small number counts as shown only beside a word of its sentence, unless the runs showed so
+# few of these (`_FEW`) that there is nothing to confuse it with.
 _SMALL: Final = 20
 _FEW: Final = 5
 _NEIGHBOURS: Final = 12
+# How many candidates chance may be expected to put into the number's window, by how much the words speak for the step.
 _CLEAR, _LIKELY, _WEAK = 0.02, 0.12, 0.4
 _LEADING: Final = re.compile(r"\b(?:top|first|largest|biggest|best|leading|highest)\b", re.IGNORECASE)
 _LARGEST: Final = re.compile(r"\b(?:max\w*|highest|largest|most|best|top|biggest|peak\w*|leads?)\b", re.IGNORECASE)
@@ -147,6 +154,7 @@ class Judge:
         """Where the number itself stands."""
         for number in found.numbers:
             for value, told in self._forms(found, number.value):
+                # A percentage may stand as a fraction in the output; told so, it is derived and no longer small.
                 shown = self._pick(
                     found,
                     self._sources.by_value.get(value, [])[:_MOST_PLACES],
@@ -174,10 +182,12 @@ class Judge:
         span = self._scopes.sentence(found)
         wanted = self._scopes.words(span)
         strong = [one for one in shown if not one.weak]
+        # A usage figure supports any number, an index (0, 1, 2 … before each row) only one behind `row` or the like.
         if not strong:
             named = _INDEX.search(self._text[max(0, found.start - 20) : found.start].rstrip(" "))
             near = shown[0].place.part == "usage" or named
             return shown[0] if near else None
+        # Words of the same row tell more than those of a column, which all rows share.
         nearest = max(strong, key=lambda one: (len((one.row or one.labels) & wanted), len(one.labels & wanted)))
         if not small or (nearest.row or nearest.labels) & wanted or not self._crowded:
             return nearest
@@ -185,6 +195,7 @@ class Judge:
 
     def _extreme(self, shown: Sequence[Shown], sentence: tuple[int, int]) -> Shown | None:
         """Return one that is the largest or the smallest of its column, if the sentence speaks of such."""
+        # `the oldest is 12`: the words name no column, but the number is the end of one.
         for pattern, ends in ((_LARGEST, self._largest), (_SMALLEST, self._smallest)):
             if self._scopes.says(pattern, sentence):
                 for one in shown:
@@ -206,6 +217,7 @@ class Judge:
         """How the number follows from what was shown, or from numbers beside it that hold."""
         if not found.numbers or self.work_left <= 0:
             return None
+        # A block that repeats an output may have rounded it, and computes nothing.
         if found.verbatim:
             return self._rounded(found)
         count = self._counted(found) or self._listed(found)
@@ -213,6 +225,7 @@ class Judge:
             return _held(found, count)
         steps = cued(self._text, found, self._scopes.sentence(found))
         for candidates, most in self._searches(found, others, steps):
+            # Counted by candidates and not by time, so that an answer gets the same report on any machine.
             tried = list(candidates)
             self.work_left -= len(tried)
             chosen = best(found, tried, most, lambda step: bound(steps, step, _CLEAR))
@@ -232,6 +245,7 @@ class Judge:
     ) -> Iterator[tuple[Iterator[Candidate], float]]:
         """Kinds of derivation, the most telling first, with what each may owe to chance."""
         sentence = self._scopes.sentence(found)
+        # `cued` of an empty text gives the steps that need no word.
         cue = found.percent or len(steps) > len(cued("", found, (0, 0)))
         small = any(_is_small(number.value) for number in found.numbers) and not found.percent
         likely, clear = (_CLEAR * 2, _CLEAR / 2) if small else (_LIKELY, _CLEAR)
@@ -252,6 +266,7 @@ class Judge:
         yield by.together(named, related=True), _LIKELY
         if self._scopes.says(_LEADING, sentence):
             yield by.leading(found, self._sources.groups), _LIKELY
+        # A list item that names its row says what it is about; what stands elsewhere would only fit by chance.
         if named and self._scopes.is_item(found):
             return
         wider = by.operands(self._labelled(self._scopes.words(self._scopes.paragraph(found))), self._families)
@@ -265,6 +280,7 @@ class Judge:
 
     def _labelled(self, wanted: frozenset[str]) -> list[Shown]:
         """Shown numbers with a word of the sentence beside them that few others have."""
+        # `revenue` beside each of 200 numbers tells none of them.
         telling = wanted - self._common
         self.work_left -= len(self._plain)
         return [one for one in self._plain if one.labels & telling]
@@ -282,6 +298,7 @@ class Judge:
     def _listed(self, found: Found) -> Candidate | None:
         """How many things the answer itself lists behind the number, if they were shown."""
         value = found.numbers[0].value
+        # Longer lists are not told in a sentence, and one thing is no list.
         if found.percent or not 2 <= value <= 30:
             return None
         _, end = self._scopes.paragraph(found)
@@ -290,11 +307,13 @@ class Judge:
         if not colon or len(head) > 80:
             return None
         tail = tail.split(". ")[0].strip(" \n*-+.")
+        # `three regions: North, **South** and East`: the signs of Markdown and quotes are no part of a name.
         items = [plain(item.strip(" *`_.\"'")) for item in _ITEMS.split(tail) if item.strip(" *`_.")]
         if len(items) != value:
             return None
         places = [self._sources.text_with(item.split(" (")[0]) for item in items]
         first = next((place for place in places if place is not None), None)
+        # One item that no run showed makes the count a claim about something else.
         if first is None or sum(place is None for place in places) > 0:
             return None
         return Candidate(float(value), "number of the things listed", first)
@@ -363,6 +382,7 @@ def search_whole(
     for position, execution in enumerate(executions):
         for part in ("stdout", "stderr"):
             handle = execution.outputs.get(part)
+            # What was shown whole has been read already; the rest is read page by page and not kept.
             if handle is None or not (all_outputs or execution.dropped_bytes.get(part)):
                 continue
             for line, value in _numbers_of_output(handle):
@@ -392,6 +412,7 @@ def _lines_of_output(handle: OutputHandle) -> Iterator[tuple[int, str]]:
         for text in whole:
             yield line, text
             line += 1
+        # A line without an end is cut here, so that memory is bounded by two pages.
         if len(rest) > _PAGE:
             yield line, rest
             rest = ""

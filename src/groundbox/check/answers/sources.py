@@ -114,6 +114,8 @@ class Sources:
 
     def show(self, shown: Shown) -> None:
         """Take a number."""
+        # Counted, so that the report says that not all was looked at; the whole outputs are searched then
+        # (`search_whole`).
         if len(self.shown) >= MOST_NUMBERS:
             self.drop("numbers shown", 1)
             return
@@ -149,9 +151,11 @@ class Sources:
             if self._search_left <= 0:
                 self.drop("texts not looked for", 1)
                 return None
+            # A budget in characters and not in seconds: an answer of 2,000 quotes against 16 MB would search 32 GB.
             self._search_left -= len(text) + _SEARCH
             for at in _occurrences(text, wanted):
                 end = at + len(wanted)
+                # `North` stands in `Northern` and is not quoted from there.
                 inside = wanted[0].isalnum() and at > 0 and text[at - 1].isalnum()
                 if not inside and not (wanted[-1].isalnum() and end < len(text) and text[end].isalnum()):
                     return place
@@ -172,6 +176,7 @@ def families(groups: Sequence[Group]) -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
     for position, group in enumerate(groups):
         for one in group.shown:
+            # By identity: equal values of two columns are two numbers.
             found.setdefault(id(one), set()).add(position)
     return found
 
