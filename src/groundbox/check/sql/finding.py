@@ -40,8 +40,10 @@ class Budget:
 
     def ask(self, sql: str, purpose: str, *, max_rows: int | None = None) -> Rows | None:
         """The rows, or None when the query failed or the budget has ended; the latter is remembered by its purpose."""
+        # A rule may ask for fewer rows than the caller allows, never for more.
         rows = min(max_rows or self._max_rows, self._max_rows)
         key = (sql, rows)
+        # Also None: what failed once fails again, and several rules ask the same.
         if key in self._known:
             return self._known[key]
         left_s = self._end - time.monotonic()
@@ -54,6 +56,7 @@ class Budget:
         except QueryFailed:
             self.failed += 1
             answer = None
+        # Databases are the caller's own objects and may give more than they were asked for.
         if answer is not None and len(answer.rows) > rows:
             answer = Rows(answer.columns, answer.rows[:rows], False)
         self._known[key] = answer
@@ -94,8 +97,11 @@ class Probes:
         """Tell whether a column holds one of the texts: exactly, in any case, in any case and with blanks around it."""
         c, source = self.name(column), self.name(table)
         texts = ", ".join(self.literal(str(value)) for value in values)
+        # Both sides are folded by the engine: Python's and the engine's idea of small letters differ for Turkish and
+        # others.
         low = ", ".join(f"LOWER({self.literal(str(value))})" for value in values)
         bare = ", ".join(f"LOWER({self.literal(str(value).strip())})" for value in values)
+        # SQLite and MySQL compare a number with a text; PostgreSQL and DuckDB refuse to.
         as_text = c if self._dialect in ("sqlite", "mysql") else f"CAST({c} AS VARCHAR)"
         row = self._row(
             f"SELECT EXISTS(SELECT 1 FROM {source} WHERE {as_text} IN ({texts})), "
@@ -113,6 +119,7 @@ class Probes:
             if not table.is_view
             for column in table.columns
             if column.kind in (Kind.TEXT, Kind.OTHER) and (table.name.casefold(), column.name.casefold()) != but
+            # One query for all columns, since each query counts; bounded, since a schema may have thousands.
         ][:_MOST_COLUMNS]
         if not places:
             return []
@@ -128,6 +135,7 @@ class Probes:
         """Different values of a column, up to a thousand; none when there are more."""
         sql = f"SELECT DISTINCT {self.name(column)} FROM {self.name(table)}"
         answer = self._budget.ask(sql, f"values of {table}.{column}", max_rows=_MOST_VALUES)
+        # A part of a column's values would let a rule say that another one is not there.
         return [row[0] for row in answer.rows] if answer is not None and answer.complete else []
 
     def like(self, table: str, column: str, pattern: str, inner: str, *, any_case: bool) -> tuple[int, int] | None:
@@ -146,6 +154,7 @@ class Probes:
     def repeats(self, table: str, columns: Sequence[str]) -> bool | None:
         """Tell whether two rows of a table are alike in some columns."""
         names = ", ".join(map(self.name, columns))
+        # NULL is a group of its own in GROUP BY, and no repetition of anything.
         given = " AND ".join(f"{self.name(column)} IS NOT NULL" for column in columns)
         sql = f"SELECT 1 FROM {self.name(table)} WHERE {given} GROUP BY {names} HAVING COUNT(*) > 1"
         answer = self._budget.ask(sql, f"whether {table} repeats {names}", max_rows=1)
@@ -156,6 +165,7 @@ class Probes:
         c, k = self.name(column), self.name(key)
         row = self._row(
             f"SELECT COUNT({c}), COALESCE(SUM(CASE WHEN {c} IS NOT NULL AND {c} NOT IN "
+            # One NULL in the list would make NOT IN hold for no row.
             f"(SELECT {k} FROM {self.name(other)} WHERE {k} IS NOT NULL) THEN 1 ELSE 0 END), 0) "
             f"FROM {self.name(table)}",
             f"whether {table}.{column} refers to {other}.{key}",
@@ -219,6 +229,7 @@ class Context:
 
     @property
     def _sent(self) -> str:
+        # `SELECT COUNT(*) FROM (…;)` does not parse.
         return self.query.text.rstrip().rstrip(";")
 
     @cached_property

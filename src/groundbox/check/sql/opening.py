@@ -33,6 +33,7 @@ class ServerDatabase:
 
     def query(self, sql: str, *, max_rows: int, timeout_s: float) -> Rows:
         """See `groundbox.check.sql.source.Database`."""
+        # The server's own bound is the caller's; a check reads fewer rows and leaves that as it is.
         bounded = dataclasses.replace(self._database, max_rows=max_rows)
         try:
             answer = PORTAL.call(server_of(bounded).ask("database", bounded, sql, wall_s=timeout_s))
@@ -60,6 +61,7 @@ def opened(database: Any) -> Iterator[Database]:
     elif isinstance(database, (str, Path)):
         with _of_url(str(database)) as found:
             yield found
+    # By attributes and not by class: tests and embedders bring objects of their own.
     elif all(hasattr(database, name) for name in ("dialect", "schema", "query")):
         yield database
     else:
@@ -83,6 +85,7 @@ def _of_url(url: str) -> Iterator[Database]:
 
 def _path(rest: str) -> Path:
     """`sqlite:////a/b` is /a/b and `sqlite:///a/b` is a/b here, or /a/b where there is no such file."""
+    # SQLAlchemy writes a relative path with three slashes and an absolute one with four; people write three for both.
     path = Path(rest.removeprefix("/") if rest.startswith("/") else rest)
     if not path.is_absolute() and not path.exists() and Path(rest).is_absolute():
         return Path(rest)

@@ -22,6 +22,7 @@ _SUPERLATIVE: Final = re.compile(
     r"|\bthe (?:most|least|fewest)\b",
     re.IGNORECASE,
 )
+# `at least 3` is a bound and asks for no least.
 _AT_LEAST: Final = re.compile(r"\bat (?:the )?(?:least|most)\b", re.IGNORECASE)
 _COUNT: Final = re.compile(
     r"\bhow many\b|\bnumbers? of\b|\bcount\b|\btotal number\b|\bamount of\b|\bhow often\b|\bnumber\b|\btimes\b",
@@ -57,6 +58,7 @@ _TOTAL: Final = re.compile(
     r"\b(?:total|sum|overall|altogether|combined|in all(?=\s*(?:[?.,;]|$)))(?!\w)", re.IGNORECASE
 )
 _EXTREME: Final = re.compile(r"\b(?:maximum|minimum|max|min)\b", re.IGNORECASE)
+# `the number of singers by country` asks for each country, `sorted by age` for an order.
 _EACH: Final = re.compile(
     r"\b(?:each|every|per|respective|respectively)\b|\bby (?:the )?different\b|\bfor all\b|\bin different\b"
     r"|(?<!ordered )(?<!sorted )(?<!order )(?<!sort )(?<!ranked )\bby \w+\W*$",
@@ -76,6 +78,7 @@ _HEAD: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _WHICH: Final = re.compile(r"^\W*(?:which|what|in which|in what)\s+(?!is\b|are\b|was\b|were\b)\w+", re.IGNORECASE)
+# Behind these words a question says of what, and no longer what is asked for.
 _HEAD_END: Final = re.compile(
     r"\b(?:of|for|by|from|in|with|who|whose|that|which|where|having|when|sorted|sort|ordered|order|to|on|at|used|using|shared|has"
     r"|have|had|is|are|did|do|does|there|among|between|as|owned|made|written|directed|located|whom|but|not|ranked|if|sharing|under"
@@ -83,6 +86,7 @@ _HEAD_END: Final = re.compile(
     r"|during|within|named|called)\b|[?.;(]",
     re.IGNORECASE,
 )
+# `the number of singers and the country`: the thing behind `of` is none that is asked for.
 _COUNTED: Final = re.compile(
     r"\b(number|amount|count|percentage|total|sum|average|date|year|place|country|city|type|level|name|code|title|length|size"
     r"|rate|start|end)s? of (?:the |all |each |every |different |such )*(?:\w+)",
@@ -91,6 +95,7 @@ _COUNTED: Final = re.compile(
 _JOINED: Final = re.compile(
     r"\s*(?:,\s*and\b|,|\band\b|\bas well as\b|\balong with\b|\btogether with\b|&)\s*", re.IGNORECASE
 )
+# An order goes on to the end of its sentence, unless `and list …` asks for more.
 _UP_TO_MORE: Final = r"(?:(?!,? and (?:their|its|his|her|also|show|list|give|return|find|what|how)\b)[^.?;])*"
 _ORDERED_BY: Final = re.compile(
     r",?\s*(?:\band\s+)?\b(?:sort|order|rank|arrange)(?:ed|ing)?\s+(?:them\s+|it\s+|(?:the|these|all)\s+(?:\w+\s+)?)?"
@@ -115,6 +120,7 @@ _STAR: Final = re.compile(
     re.IGNORECASE,
 )
 _AMOUNT: Final = rf"(\d+(?:,\d{{3}})*(?:\.\d+)?|{CARDINAL})\b"
+# The lookbehinds keep `less than` from the words of `no less than`, which says the opposite.
 _BOUNDS: Final = tuple(
     (operator, re.compile(rf"\b(?:{words})\s+{_AMOUNT}", re.IGNORECASE))
     for operator, words in (
@@ -128,6 +134,7 @@ _BOUNDS: Final = tuple(
         ("<", "(?<!no )(?<!not )less than|(?<!no )fewer than|smaller than|lower than|under|below|younger than"),
     )
 )
+# `SurfaceArea`, `release_year` and `HTTPStatus2` into their words.
 _CAMEL: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
@@ -175,6 +182,7 @@ class Question:
     @property
     def superlative(self) -> bool:
         """Tell whether it asks for the most or the least of something."""
+        # Removed rather than excluded by the pattern, whose words stand in many alternatives.
         return _SUPERLATIVE.search(_AT_LEAST.sub(" ", self.unquoted)) is not None
 
     @cached_property
@@ -250,8 +258,10 @@ class Question:
 
         "What are the names and ages of singers?" gives names and ages.
         """
+        # Quotes become one letter: a title may hold `and`, a comma, or a verb.
         text = _ORDER_FIRST.sub("", _last_order(_QUOTED.sub(" x ", self.text).strip()))
         if self.how_many and not re.search(r"\band\b|,", text):
+            # `How many X are there, and what is …` asks for more and is read below.
             return ["number"], True
         if _WHICH.match(text):
             rest = text[_WHICH.match(text).end() :]  # type: ignore[union-attr]
@@ -265,6 +275,7 @@ class Question:
         items = rest[: end.start()] if end else rest
         tail = rest[end.start() :] if end else ""
         found = [item for item in _JOINED.split(items.strip()) if item.strip(" ?.!")]
+        # An item of many words is a sentence that was not understood, and no statement is better than a wrong one.
         if not found or any(len(item.split()) > _MOST_WORDS for item in found):
             return None
         return found, not _JOINED.search(tail)
@@ -293,6 +304,7 @@ def _last_order(text: str) -> str:
     return told[-1] if len(sentences) > 1 and told else text
 
 
+# Words that names in every schema have.
 _COMMON: Final = frozenset({"id", "name", "code", "of", "the", "number", "num", "is", "type", "in"})
 
 

@@ -36,6 +36,7 @@ class Column:
     @property
     def kind(self) -> Kind:
         """The family of its type."""
+        # The order matters: INTERVAL holds INT, and ENUM holds NUM.
         for pattern, kind in ((_FLAG, Kind.FLAG), (_TIME, Kind.TIME), (_TEXT, Kind.TEXT), (_NUMBER, Kind.NUMBER)):
             if pattern.search(self.type):
                 return kind
@@ -76,6 +77,7 @@ class Table:
 
     def is_key(self, columns: set[str]) -> bool:
         """Tell whether these columns, folded, hold a key: no two rows are alike in them."""
+        # A set that holds a key is one.
         keys = [frozenset(self.primary)] if self.primary else []
         return any({name.casefold() for name in key} <= columns for key in [*keys, *self.unique])
 
@@ -130,6 +132,7 @@ def parents(schema: Schema, table: str, column: str) -> set[tuple[str, str]]:
     """Return what a column refers to, over any number of tables, folded; itself when it is a key of its table."""
     result: set[tuple[str, str]] = set()
     waiting = [(table.casefold(), column.casefold())]
+    # Foreign keys may form a circle, such as of a folder and its parent; `result` keeps what was seen.
     while waiting:
         place = waiting.pop()
         found = schema.table(place[0])
@@ -298,6 +301,8 @@ def schema_of(database: Database) -> Schema:
         except QueryFailed:
             complete = False
             return []
+        # What a database answers is a claim: rows of another width are dropped, and the schema is told to be
+        # incomplete.
         kept = [row for row in answer.rows[:_MOST_ROWS] if len(row) == width]
         complete = complete and answer.complete and len(kept) == len(answer.rows)
         return kept
@@ -310,6 +315,7 @@ def _sqlite(ask: Ask) -> list[Table]:
     """The tables of the file and of those attached; a name is the first one's, as in a query."""
     names = [str(row[0]) for row in ask(_SQLITE_SCHEMAS, 1)] or ["main"]
     found: dict[str, Table] = {}
+    # Bounded, since each attached file costs three or four queries.
     for name in names[:_MOST_SCHEMAS]:
         for table in _sqlite_schema(ask, name):
             found.setdefault(table.name.casefold(), table)
@@ -335,6 +341,7 @@ def _sqlite_schema(ask: Ask, name: str) -> list[Table]:
     foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
     for table, number, other, own, theirs in asked(_SQLITE_FOREIGN, 5):
         position = len(foreign[str(table), str(number)])
+        # `REFERENCES customer` without columns means its primary key, and the pragma then gives NULL for them.
         parent = keys.get(str(other), ())
         implied = parent[position] if position < len(parent) else str(own)
         foreign[str(table), str(number)].append((str(other), str(own), str(theirs) if theirs else implied))
@@ -366,6 +373,7 @@ def _tables(
     views = set()
     for table, kind, name, declared, not_null, _ in columns:
         key = str(table)
+        # SQLite lets a primary key be declared without NOT NULL; as a single column it is taken to hold no NULL.
         nullable = not not_null and primary.get(key) != (str(name),)
         own[key].append(Column(name=str(name), type=str(declared or ""), nullable=nullable))
         if kind == "view":

@@ -27,6 +27,7 @@ def duplicates(c: Context) -> Iterator[Finding]:
     count = len(rows.rows) - len(set(rows.rows))
     counted = [each for each in top.aggregates() if isinstance(each, sqlglot_module("expressions").Count)]
     asked = _asks_for_different_ones(c, top)
+    # `how many different …` with COUNT(x): one row cannot repeat, but what it counts may.
     if count == 0 and asked and counted and len(rows.rows) == 1:
         yield Finding(
             code="sql.duplicates_by_join",
@@ -55,6 +56,7 @@ def _asks_for_different_ones(c: Context, top: Select) -> bool:
     text = c.query.text.casefold()
     if c.question is None or not c.question.distinct or top.has("group"):
         return False
+    # UNION, INTERSECT and EXCEPT make rows different by themselves, unless ALL says otherwise.
     return not any(word in text for word in ("distinct", "union", "intersect", "except"))
 
 
@@ -62,6 +64,7 @@ def _repeated_by_a_join(top: Select) -> bool:
     """Tell whether a join may have repeated the rows that are shown, by the keys of what it adds to them."""
     exp = sqlglot_module("expressions")
     shown = {column.table for node in top.projections for column in own(node, exp.Column)}
+    # Columns of several tables, or of a subquery: nothing is known of their keys, so any join may have done it.
     if len(shown) != 1 or not shown <= set(top.tables) or len(top.tables) != len(top.sources):
         return len(top.sources) > 1
     return bool(repeaters(top, shown.pop()))
@@ -111,6 +114,7 @@ def fan_out(c: Context) -> Iterator[Finding]:
             inner = aggregate.this
             if not isinstance(inner, exp.Column) or inner.table not in select.tables:
                 continue
+            # SUM(o.total) with the order's lines joined adds each total once for each line.
             many = repeaters(select, inner.table)
             if many:
                 tables = sorted({select.tables[alias].name for alias in many if alias in select.tables})
@@ -130,6 +134,7 @@ def group_of_one(c: Context) -> Iterator[Finding]:
             continue
         if not all(table.declares for table in select.tables.values()):
             continue  # one row for each group may be chance, and is no key that was grouped by
+        # An expression such as YEAR(day) makes groups of many rows, whatever its column.
         columns = _grouped(c, select)
         if columns is None or len(select.sources) != len(select.tables):
             continue
@@ -240,8 +245,10 @@ def _one_of_many(c: Context) -> Iterator[Told]:
         node, holder = select.node, select.node.parent
         if not isinstance(holder, exp.Subquery) or not isinstance(holder.parent, (exp.Binary, exp.Alias, exp.Select)):
             continue
+        # FROM (SELECT …) is a table; as a projection it is a value.
         if isinstance(holder.parent, exp.Select) and holder.arg_key != "expressions":
             continue
+        # A correlated subquery cannot be asked by itself; an aggregate without groups gives one row.
         if select.has("limit") or select.scope.external_columns or (select.aggregates() and not select.has("group")):
             continue
         size = c.probes.size_of(c.query.sql(node), "the rows of a subquery in the place of one value")
@@ -282,11 +289,13 @@ def tie(c: Context) -> Iterator[Finding]:
             continue
         tree = select.node.copy()
         names = {each.alias: each.unalias() for each in tree.expressions if each.alias}
+        # ORDER BY may name an alias, whose projection is taken away below.
         for ordered in tree.args["order"].expressions:  # names of projections, which are not shown here
             key = ordered.this
             if isinstance(key, exp.Column) and not key.table and key.name in names:
                 ordered.set("this", names[key.name].copy())
         keys = [ordered.this.copy() for ordered in tree.args["order"].expressions]
+        # Only the keys are asked for, one row more than LIMIT gives: where the last two are equal, chance chose.
         tree.set("expressions", [exp.alias_(key, f"key_{i}", quoted=True) for i, key in enumerate(keys)])
         tree.set("limit", exp.Limit(expression=exp.Literal.number(limit + 1)))
         answer = c.budget.ask(c.query.sql(tree), "a tie at LIMIT", max_rows=limit + 1)

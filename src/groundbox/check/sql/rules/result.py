@@ -28,13 +28,16 @@ def empty(c: Context) -> Iterator[Finding]:
         told = "the result has no rows"
     elif all(value is None for value in values):
         told = "the result is nothing but NULL"
+    # COUNT of nothing.
     elif values == [0]:
         told = "the result is 0"
     else:
         return
     texts = any(isinstance(value, str) for each in c.query.predicates for value in each.values)
+    # A join whose two columns share no value explains an empty result; it is asked for each join until one is found.
     edge = next((edge for edge in c.query.edges if _has_nothing_in_common(c, edge)), None)
     reason = f"{edge.left.table}.{edge.left.column} = {edge.right.table}.{edge.right.column}" if edge else ""
+    # 'Oslo' and ' Oslo ' look alike wherever they are printed.
     if edge is not None and _are_texts(c, edge) and _in_common(c, edge, "TRIM({})"):
         yield Finding(
             code="sql.value_blanks",
@@ -95,6 +98,7 @@ def null_taken(c: Context) -> Iterator[Finding]:
         if ref is None or not isinstance(limit, int) or limit < 1 or select.has("group") or select.has("distinct"):
             continue
         tree = select.node.copy()
+        # NULLs come first in SQLite and MySQL, last in PostgreSQL, so that the engine is asked.
         tree.set("expressions", [exp.alias_(key.copy(), "key_0", quoted=True)])
         answer = c.budget.ask(c.query.sql(tree), "NULL among the rows that LIMIT takes", max_rows=limit)
         if answer is not None and any(row[0] is None for row in answer.rows):
@@ -127,10 +131,12 @@ def _other_count(c: Context) -> tuple[str, int] | None:
         return "one number", count
     if question.top_n is not None:
         return (f"{question.top_n} rows", count) if count != question.top_n and not question.how_many else None
+    # Not `the top rated movies`, where the column is called so.
     if count == 1 or not question.superlative or question.each or _of_a_name(c):
         return None
     if top.has("limit") or EXTREME_SUBQUERY.search(c.query.text) or question.total or "all" in question.stem_set:
         return None
+    # GROUP BY without LIMIT gives a row for each group where one extreme is asked for.
     if top.has("group") and top.aggregates() and not top.has("having"):
         return "one extreme, and each group gives one", count
     if question.counts or top.aggregates() or re.search(r"\b(?:max|min)\s*\(", c.query.text, re.IGNORECASE):

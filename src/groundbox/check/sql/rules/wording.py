@@ -17,6 +17,7 @@ _GREATEST = re.compile(
 )
 _YOUNG = re.compile(r"\byoungest|\bnewest", re.IGNORECASE)
 _OLD = re.compile(r"\boldest", re.IGNORECASE)
+# `from least to most` and `not the largest` say both ends.
 _TWO_WAYS = re.compile(r"\bnot\b|\bleast to most\b|\bto (?:high|low|larg|small|great|young|old)", re.IGNORECASE)
 _RATIO = re.compile(r"percent|proportion|ratio|share|fraction|rate|typical|often", re.IGNORECASE)
 _COUNTING = re.compile(
@@ -44,6 +45,7 @@ def direction(c: Context) -> Iterator[Finding]:
 
 def _order(c: Context, question: Question) -> Iterator[Told]:
     top = c.query.top
+    # With LIMIT the order only chooses; see `_extreme`.
     if top is None or not top.has("order") or top.has("limit"):
         return
     falls = bool(top.node.args["order"].expressions[0].args.get("desc"))
@@ -75,6 +77,7 @@ def _ends(question: Question, key: str) -> tuple[bool, bool]:
     """Tell whether the question asks for the lower or the upper end of what is ordered by."""
     words = set(name_stems(key))
     lower, upper = question.says(_LEAST), question.says(_GREATEST)
+    # The youngest has the lowest age and the latest birthday.
     if words & {"age"}:
         lower, upper = lower or question.says(_YOUNG), upper or question.says(_OLD)
     if words & {"birth", "birthday", "birthdate", "born", "dob", "founded", "built", "opened"}:
@@ -89,11 +92,14 @@ def _bounds(c: Context, question: Question) -> Iterator[Told]:
     numbers = [number for _, number in asked]
     for node in c.query.qualified.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE):
         number, operator = constant(node.expression), COMPARISONS[type(node).__name__]
+        # `3 < x` has its number on the left.
         if number is None:
             number, operator = constant(node.this), TURNED[operator]
+        # A number that the question bounds twice cannot be told apart.
         if isinstance(number, str) or number is None or numbers.count(float(number)) != 1 or question.negated:
             continue
         wanted = asked[numbers.index(float(number))][0]
+        # NOT (x > 3) or EXCEPT may ask for the opposite on purpose.
         left_out = operator == NEGATED[wanted] and _LEAVING_OUT.search(c.query.text)
         if wanted != operator and not left_out:
             yield f"{wanted} {number}", f"says {c.query.sql(node)}", f"Write {wanted} {number}."
@@ -120,6 +126,7 @@ def _aggregates(c: Context, question: Question) -> Iterator[tuple[str, str]]:
         yield "a total", "adds nothing"
     if question.extreme and not any(word in text for word in ("max", "min", "order by")):
         yield "a maximum or minimum", "takes none"
+    # A share is counted, summed or averaged, as one likes.
     if _RATIO.search(question.text):
         return
     average = c.query.qualified.find(exp.Avg)
