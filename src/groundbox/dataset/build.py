@@ -87,8 +87,11 @@ async def build(options: BuildOptions, out: Path, tools: Tools) -> dict[str, Any
     optional_imports.check()
     counted_in = None if tools.tokenizer is None else tools.tokenizer.name
     with part_store.opened(out, {**options.arguments(), "tokenizer": counted_in}, tools.parts) as opened:
+        # By digests and not by the manifest alone: a file of a finished build that was changed or lost is written
+        # again.
         if not is_whole(out, opened.finished()):
             opened.finish(None)
+            # Before anything is run, and in a thread, because an object store takes seconds for each part.
             await asyncio.to_thread(opened.level, _FILES)
             await _Build(options, out, tools, opened).carry_through()
         opened.clear()
@@ -119,6 +122,7 @@ class _Build:
         self.counts: list[int] = []
 
     async def carry_through(self) -> None:
+        # Each step needs all of the one before it: duplicates and splits are decided over all problems.
         await self._run()
         decided = dataset_filters.decide(self._judged(), self.options)
         await self._teach(decided)
@@ -128,6 +132,8 @@ class _Build:
     async def _run(self) -> None:
         tools = self.tools
         work = RunWork(runner=tools.runner, options=self.options, executor=tools.executor, untold=tools.untold)
+        # The problems are read twice: once to count, so that progress knows its total, once as shards are asked for. To
+        # hold all of them would cost more memory than all else here.
         self.counts = [sum(map(self._weight, chunk)) for chunk in self._chunks()]
         shards = (
             Shard(stage=shard_runs.STAGE, number=number, payload=problems_payload(chunk))
@@ -146,6 +152,7 @@ class _Build:
 
     def _lessons(self, number: int, decided: FilterDecisions) -> dict[str, Any] | None:
         if self.store.has(shard_samples.STAGE, number, "jsonl"):
+            # Its part would have to be read from the disk and sent to nobody.
             return None  # nothing is made of it
         ran = {suffix: self.store.read(shard_runs.STAGE, number, suffix) for suffix in ("jsonl", "traces")}
         return shard_samples.payload(dataset_filters.wanted(self._part(number), decided), ran)
@@ -163,6 +170,7 @@ class _Build:
             marker="jsonl",
         ):
             done += self.counts[shard.number]
+            # Asked once for each shard, since it gives what was spent since it was asked last.
             self.clock.host(self.tools.executor.spent_s())
             self.tools.progress.step(stage, done, total, resumed=shard.number in resumed)
             self.clock.tick()
@@ -185,6 +193,8 @@ class _Build:
         weight = 0
         for each in self._problems():
             more = self._weight(each)
+            # A problem is never cut: what is decided among its items (equal outputs, inputs already taken) needs all of
+            # them. Where the cuts are depends on the problems alone, so that a resumed build finds its parts.
             if chunk and weight + more > _SHARD_ITEMS:
                 yield chunk
                 chunk, weight = [], 0
@@ -209,6 +219,7 @@ class _Build:
         files.publish(self.out / CARD, dataset_card.card(facts).encode())
         files.publish(self.out / PAGE, report_page.page(facts, statistics, decided).encode())
         digests = {name: files.digest(self.out / name) for name in (*sample_files.FILES, CARD, PAGE)}
+        # The report is written last and has the digests of all else: who finds it finds a whole dataset.
         made = {"kept": facts["kept"], "samples": facts["samples"], "claims": facts["claims"]["proven"]}
         times = {"seconds": self.clock.seconds(), "per_cpu_hour": self.clock.per_cpu_hour(**made)}
         report = {**facts, **times, "files": digests, "arguments": self.options.arguments()}
@@ -246,6 +257,8 @@ class _Build:
             if item.drop is not None:
                 writer.drop(item.drop)
                 continue
+            # Each item without a drop was asked for by `dataset_filters.wanted`; a missing one is a fault of ours and
+            # raises.
             lesson = taught[item.id]
             statistics.lesson(lesson)
             if lesson.drop is not None:

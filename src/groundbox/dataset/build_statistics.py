@@ -46,6 +46,7 @@ def from_file(path: Path) -> Tokenizer:
     return Tokenizer(name, lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids))
 
 
+# In the order in which an item passes them, which is what the yield is computed by.
 STAGES: Final = (
     "parse",
     "inputs",
@@ -61,6 +62,7 @@ STAGES: Final = (
 )
 _GRAM: Final = 8
 _MOST_SHOWN: Final = 100
+# Results that are guessed without reading the program; their share says how much of a task is luck.
 _TRIVIAL: Final = frozenset({"None", "True", "False", "0", "-1", "1", "''", "[]", "{}", "()", "set()"})
 
 
@@ -104,6 +106,7 @@ class BuildStatistics:
             self._item(item)
             covered |= set(item.traced.lines) if item.traced else set()
         lines = Lines(ran.problem.source)
+        # Lines of functions only: those of the module run in any case.
         plain = {line for name in lines.functions for line in lines.plain_in(name)}
         if plain and covered:
             self.measures["coverage"].append(len(covered & plain) / len(plain))
@@ -123,6 +126,7 @@ class BuildStatistics:
             return
         self.items += 1
         self.kept += 1
+        # All samples of an item carry the numbers of its one telling; counted once.
         self.facts["claims"] += lesson.samples[0].claims
         self.facts["proven"] += lesson.samples[0].proven
         self.facts["smaller_kept"] += "shrunk_from" in json.loads(lesson.samples[0].case)
@@ -190,6 +194,7 @@ class BuildStatistics:
             self.facts["stable"] += item.traced.stable
         if item.case.expected is not ABSENT and item.answer is not None and item.traced is not None:
             self.facts["compared"] += 1
+            # Dropped later for another reason, it agreed all the same.
             self.facts["agree"] += item.drop is None or item.drop.stage != "compare"
 
     def _sought(self, item: Item) -> None:
@@ -220,6 +225,7 @@ class BuildStatistics:
             self.measures[f"{name}_chars"].append(len(text))
             if self.tokenizer is not None:
                 self.measures[f"{name}_tokens"].append(self.tokenizer.count(text))
+        # Only answers of one kind are compared in their spread: those of other tasks have a few words by design.
         if sample.task == "output":
             self.by["answer"][sample.answer] += 1
 
@@ -249,6 +255,7 @@ class BuildStatistics:
     def _answers(self) -> dict[str, float | int | None]:
         answers = self.by["answer"]
         total = sum(answers.values())
+        # Shannon's: bits that an answer tells on average, log2 of their number where all differ.
         entropy = -sum(n / total * math.log2(n / total) for n in answers.values()) if total else None
         trivial = sum(n for text, n in answers.items() if text in _TRIVIAL)
         return {
@@ -296,6 +303,7 @@ def spread(values: Sequence[float]) -> Mapping[str, float | int | None]:
     if not ordered:
         return {"count": 0}
     places = {"least": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p90": 0.9, "most": 1.0}
+    # The nearest rank, so that each figure is one that was measured.
     found = {name: round(ordered[round(place * (len(ordered) - 1))], 4) for name, place in places.items()}
     return {"count": len(ordered), **found, "mean": mean(ordered)}
 
@@ -310,4 +318,5 @@ def repeated(text: str) -> float:
 def compressed(text: str) -> float:
     """Compressed size over size: near 1 for a text without repetition, near 0 for one of nothing else."""
     data = text.encode("utf-8", "surrogatepass")
+    # A few words grow when they are compressed.
     return round(min(1.0, len(zlib.compress(data, 6)) / len(data)), 4) if data else 1.0

@@ -33,6 +33,7 @@ class BuildClock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # A build that goes on counts from what it had spent before it was killed.
         earlier = json.loads(path.read_bytes()) if path.exists() else {"wall": 0.0, "host": 0.0}
         self._wall, self._host = earlier["wall"], earlier["host"]
         self._begun, self._begun_cpu = time.monotonic(), time.process_time()
@@ -82,14 +83,18 @@ def cpu_limit(cpu_s: float) -> Iterator[None]:
 
     Signals are handled by the main thread alone; in another one nothing is bounded.
     """
+    # `signal.signal` raises there.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    # The virtual timer runs with this process's own processor time, so that a loaded machine drops no item. Its signal
+    # is handled between two bytecodes: one long call into C is not interrupted before it returns.
     earlier = signal.signal(signal.SIGVTALRM, _stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s)
     try:
         yield
     finally:
+        # Off before the handler goes: the default action of this signal is to end the process.
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, earlier)
 

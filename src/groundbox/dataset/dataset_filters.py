@@ -30,6 +30,7 @@ class FilterDecisions:
     def apply(self, ran: ProblemRuns) -> ProblemRuns:
         """The problem after quality, with its items dropped if the problem is."""
         name = ran.problem.id
+        # Duplicates before contamination: a copy is dropped as one, whatever it has of a benchmark.
         if name in self.duplicates.of:
             kept, likeness = self.duplicates.of[name]
             detail = f"{likeness:.2f} of it is as in {kept}"
@@ -56,10 +57,12 @@ def decide(found: Iterable[ProblemRuns | Drop], options: BuildOptions) -> Filter
     left = {each.problem.id: each.problem for each in found if isinstance(each, ProblemRuns) and _open(each.items)}
     sources = {name: problem.source for name, problem in left.items()}
     found_copies = deduplication.find_duplicates(sources, threshold=options.near_duplicate)
+    # Only programs that stay are looked up, which is the slowest of these steps.
     stay = {name: problem for name, problem in left.items() if name not in found_copies.of}
     documents = [each for path in options.benchmarks for each in deduplication.documents(path)]
     findings: dict[str, Finding] = {}
     if documents:
+        # From all programs and not from those that stay: what is common is common in the source.
         benchmarks = Benchmarks(documents, sources.values())
         for name, problem in stay.items():
             finding = benchmarks.look_up(problem.source, problem.statement)

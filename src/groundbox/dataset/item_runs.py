@@ -33,6 +33,7 @@ from groundbox.trace.record.reading import Trace
 Arcs: TypeAlias = frozenset[tuple[int, int]]
 """Steps from line to line within a frame; 0 stands for where a frame begins."""
 
+# The first day that a zip archive can name; the time of writing would make other bytes of the same traces.
 _NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -73,8 +74,10 @@ def compressed(trace: Trace) -> bytes:
 def packed(traces: Mapping[str, bytes]) -> bytes:
     """Compressed traces by item as one file; the same traces give the same bytes."""
     buffer = io.BytesIO()
+    # Stored, because each trace is compressed already.
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for number, (name, data) in enumerate(sorted(traces.items())):
+            # The item's name is the comment: as a file name, a zip reader would mend its slashes and odd letters.
             info = zipfile.ZipInfo(f"{number}", _NO_DATE)
             info.comment = name.encode()
             archive.writestr(info, data)
@@ -235,6 +238,7 @@ async def _judge(
     item: Item, problem: Problem, runs: Runs, traced: RunResult | None, plain: RunResult | None
 ) -> tuple[Item, Trace | None]:
     seeds = Seeds()
+    # The cheapest look comes first, then the untraced run, which takes a fraction of a traced one.
     if misfit := signature.misfit(problem, item.case):
         return item.dropped(RUN, *misfit), None
     plain = await runs(seeds.plain, traced=False) if plain is None else plain
@@ -244,6 +248,7 @@ async def _judge(
         return item.dropped(RUN, *drawing(plain)), None
     traced = await runs(seeds.traced, traced=True) if traced is None else traced
     usable = not _refused(problem, traced)
+    # A third run, under the seed of the traced one, tells whether the seed or the tracer made the difference.
     if not usable or not same(plain.answer, traced.answer):
         again = await runs(seeds.traced, traced=False)
         if _refused(problem, again) or not same(plain.answer, again.answer):
@@ -260,6 +265,7 @@ async def _examine(item: Item, traced: RunResult, runs: Runs, seeds: Seeds) -> t
         reasons = ["there is no trace"] if trace is None else trace.reasons
         return item.dropped(RUN, "incomplete-trace", "; ".join(reasons)), None
     other = (await runs(seeds.plain, traced=True)).trace
+    # By digest: the records themselves may be hundreds of megabytes.
     stable = other is not None and other.complete and other.header.sha256 == trace.header.sha256
     item = dataclasses.replace(item, traced=summary(trace, stable=stable))
     if not stable and runs.limits.stable_only:
@@ -278,8 +284,10 @@ def _refused(problem: Problem, ran: RunResult) -> tuple[str, str] | None:
         return None
     if fault is None:
         return "failed", "it ended with an exit code and no exception"
+    # The depth of recursion and the memory that are left are other ones under the tracer and on another machine.
     if fault.type in _NOT_DATA:
         return _NOT_DATA[fault.type], _words(fault)
+    # A SyntaxError may also be raised by a program that parses well, such as one that calls `eval`.
     if fault.type in signature.SYNTAX_ERRORS and not signature.parses(problem.source):
         return "does-not-parse", _words(fault)
     return None

@@ -35,6 +35,7 @@ from groundbox.trace.claims.locating import located
 from groundbox.trace.claims.model import Number
 from groundbox.trace.record.reading import Trace
 
+# An answer comes from outside; each bound is checked before what it bounds is worked on.
 MOST_CHARS: Final = 1_000_000
 """Of an answer that is read as claims."""
 MOST_SENTENCES: Final = 1_000
@@ -127,8 +128,10 @@ def written(text: str) -> Telling:
         raise NotClaims(f"it has more than {MOST_CHARS:,} characters")
     try:
         document = decode(text)
+    # Without the model's words: the message goes into prompts and reports.
     except BadClaims:
         raise NotClaims(_OTHER) from None
+    # Lines and control characters would let a sentence fake the end of another one, or the answer's last line.
     sentences = [_sentence(each) for each in document.sentences if _plain(each.text)]
     if not sentences:
         raise NotClaims("it has no sentences")
@@ -171,6 +174,7 @@ def without_last(telling: Telling, is_answer: Callable[[str], bool]) -> Telling:
     """A telling without a last line, or sentence, that is nothing but the right answer: each row adds its own."""
     if telling.claims:
         sentences = list(decode(telling.claims).sentences)
+        # A telling of nothing but the answer stays: without it nothing would be left to prove.
         if len(sentences) > 1 and is_answer(sentences[-1].text):
             return dataclasses.replace(_telling(sentences[:-1]), answered=True)
         return telling
@@ -203,12 +207,15 @@ def mended(
     while not found.faithful:
         failing = _places(found.sentences, found.unproven) - left_out
         left_out |= failing
+        # Nothing to take away, the answer would go, or more than one sentence of five: it is no longer the model's
+        # telling.
         if not failing or len(spans) - 1 in left_out or len(left_out) * LEAST_FOR_ONE > len(spans):
             return None
         if telling.claims and not _follows(decode(telling.claims), left_out):
             return None
         current = _without(telling, spans, left_out)
         found = prover(current, trace, expected)
+        # Places would mean other sentences now.
         if len(found.sentences) != len(spans):  # what is left is told apart otherwise
             return (current, found) if found.faithful else None
     return current, found

@@ -54,6 +54,7 @@ class Store:
 
     def publish(self, stage: str, number: int, part: Mapping[str, bytes]) -> None:
         """Keep a part: its files by suffix, the one that says that it is done last."""
+        # In the order of the dict: the last file says that the part is done, and must not be there before the others.
         for suffix, data in part.items():
             files.publish(self.path(stage, number, suffix), data)
 
@@ -65,6 +66,8 @@ class Store:
             PartDamaged: What is there already is not what was written.
         """
         if self._objects is not None:
+            # First there, then here: a part that is here alone would be lost with this machine, and nobody would make
+            # it again.
             part = await asyncio.to_thread(self._objects.put, stage, number, part)
         self.publish(stage, number, part)
 
@@ -76,6 +79,7 @@ class Store:
         """
         if self._objects is None:
             return
+        # Listed once; each `put` checks for itself that nothing is there.
         there = set(self._objects.parts())
         for stage, number in sorted(there):
             if stage in suffixes and not self.has(stage, number, suffixes[stage][-1]):
@@ -90,6 +94,7 @@ class Store:
         if self._objects is not None:
             self._objects.clear()
         for path in self.folder.iterdir():
+            # The lock is held while this runs, and the manifest says that the build is finished.
             if path.name not in (_MANIFEST, _LOCK):
                 path.unlink()
 
@@ -131,12 +136,14 @@ def opened(out: Path, arguments: Mapping[str, Any], place: str | None = None) ->
 def _check_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise InvalidArgument("out", f"{out} is not a folder")
+    # A folder of somebody's files is never written into.
     if out.is_dir() and not (out / FOLDER).is_dir() and any(out.iterdir()):
         raise InvalidArgument("out", f"{out} is not empty, and no build of ours; name another folder")
 
 
 def _check_manifest(out: Path, arguments: Mapping[str, Any]) -> None:
     path = out / FOLDER / _MANIFEST
+    # Through JSON and back, so that tuples and lists compare as what was written.
     wanted = json.loads(_bytes(arguments))
     if not path.exists():
         files.publish(path, _bytes({"arguments": wanted, "finished": None}))

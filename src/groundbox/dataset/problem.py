@@ -36,6 +36,7 @@ class Drop:
     def to_json(self) -> dict[str, Any]:
         """A line of dropped.jsonl."""
         data = dataclasses.asdict(self)
+        # Empty fields are left out of dropped.jsonl, but for those that every line has.
         return {name: each for name, each in data.items() if each or name in ("item", "problem", "stage", "reason")}
 
     @classmethod
@@ -145,6 +146,7 @@ class Problem:
 
 def _is_name(text: str) -> bool:
     """Tell whether Python reads the text as a name, and as this one."""
+    # Python normalises names to NFKC when it reads them: a keyword of another form has to go through `**`.
     return text.isidentifier() and not keyword.iskeyword(text) and unicodedata.normalize("NFKC", text) == text
 
 
@@ -152,6 +154,7 @@ def case_to_json(case: Case) -> dict[str, Any]:
     """The JSON form of a case."""
     data: dict[str, Any] = {
         "number": case.number,
+        # Values are encoded with their types, since JSON has no tuples, sets, bytes or keys that are no texts.
         "args": literals.encode(list(case.args)),
         "kwargs": {name: literals.encode(each) for name, each in case.kwargs.items()},
         "stdin": case.stdin,

@@ -101,6 +101,7 @@ def same(one: Answer, other: Answer) -> bool:
 
 def _plain(answer: Answer) -> tuple[Any, ...]:
     fault = answer.fault
+    # By `repr`: == takes 1 for True and 0.0 for -0.0, and no NaN for another.
     return repr(answer.value), answer.stdout, None if fault is None else (fault.type, fault.message, fault.line)
 
 
@@ -140,14 +141,17 @@ class SandboxRunner:
 
     async def run(self, request: Request) -> RunResult:
         """See Runner.run."""
+        # Before a sandbox is asked for, so that no more workers are started than run.
         async with self._slots:
             if request.probed:
+                # Two calls more, which is why only builds that have to be stable pay for it.
                 return await self._probed(request)
             execution = await run_async(request.source, **self._arguments(request))
         return _ran(execution)
 
     def shared(self, hosts: int) -> SandboxRunner:
         """See Runner.shared."""
+        # Rounded up, so that none gets 0.
         return SandboxRunner(at_once=-(-self._at_once // hosts), options=self._options)
 
     async def close(self) -> None:
@@ -164,6 +168,7 @@ class SandboxRunner:
             if not armed.ok:
                 raise SandboxLost(f"it was not ready for the program: {armed.error and armed.error.message}")
             execution = await box.run(request.source, **given)
+            # A sandbox that was lost with its program cannot be asked any more.
             if request.traced or execution.state != "kept":
                 return _ran(execution)
             told = await box.run_last(_CHANCE, mode="call", call="told")
@@ -204,6 +209,7 @@ def _ran(execution: Execution) -> RunResult:
         outcome=execution.outcome.value,
         answer=answer,
         dropped_bytes=execution.dropped_bytes["stdout"] + execution.dropped_bytes["stderr"],
+        # None where the kernel did not tell.
         cpu_s=execution.usage.cpu_s or 0.0,
         trace=execution.trace,
     )

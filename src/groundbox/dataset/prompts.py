@@ -33,6 +33,7 @@ _ENDINGS: Final = (
 def ask(problem: Problem, case: Case, draft: Draft, rng: random.Random) -> str:
     """The whole prompt."""
     parts = [f"{rng.choice(_OPENINGS)}\n\n{_listing(problem.source, numbered=task_of(draft.task).numbered)}"]
+    # Drawn also where it is not used, so that later choices are the same with and without a statement.
     heading = rng.choice(_STATEMENTS)
     if problem.statement:
         parts.append(f"{heading}\n{problem.statement}")
@@ -53,7 +54,9 @@ def _listing(source: str, *, numbered: bool) -> str:
     lines = lines_of(source.rstrip("\n") if numbered else source.strip("\n"))
     if numbered:
         width = len(str(len(lines)))
+        # Blank lines stay in a numbered listing, or its numbers would not be those of the program.
         lines = [f"{number:>{width}} | {line}".rstrip() for number, line in enumerate(lines, 1)]
+    # CommonMark: a fence ends at a line of at least as many backticks, which a docstring may hold.
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", source))])
     return f"{fence}{'' if numbered else 'python'}\n" + "\n".join(lines) + f"\n{fence}"
 

@@ -40,6 +40,7 @@ def bars(rows: Sequence[Bar], *, kind: str = "main") -> str:
         return _nothing()
     most = max(row.value for row in rows) or 1
     numbers = [f"{_number(row.value)} {row.note}".strip() for row in rows]
+    # Bars begin behind the longest number; there is no script that could measure text in the browser.
     start = _LABEL + _GAP + max(sum(map(_width, words)) for words in numbers)
     parts = []
     for number, (row, words) in enumerate(zip(rows, numbers, strict=True)):
@@ -155,6 +156,7 @@ def _nothing() -> str:
 def _step(wanted: float) -> float:
     """The next of 1, 2, 2.5, 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(wanted))
+    # The slack keeps 0.30000000000000004 from the next larger step.
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= wanted * (1 - 1e-9))
 
 
@@ -171,6 +173,7 @@ def _named(label: str) -> str:
 
 
 def _short(label: str) -> str:
+    # By estimated pixels: Chinese letters are twice as broad as Latin ones.
     room, width = _LABEL - 12, 0
     for place, character in enumerate(label):
         width += _width(character)
@@ -279,6 +282,7 @@ def document(title: str, lead: str, numbers: Sequence[tuple[int, str]], body: st
     )
 
 
+# The style sheet is allowed by its digest, so that no word of a program can bring another one.
 def _policy() -> str:
     digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

@@ -150,6 +150,7 @@ def writing(out: Path) -> Iterator[Writer]:
 def read_samples(path: Path) -> Iterator[Sample]:
     """The samples of a Parquet file, in its order."""
     with optional_imports.parquet().ParquetFile(path) as file:
+        # Never the whole file, which may be larger than the memory.
         for batch in file.iter_batches(_ROWS):
             for row in batch.to_pylist():
                 yield Sample(**row)
@@ -157,6 +158,7 @@ def read_samples(path: Path) -> Iterator[Sample]:
 
 def read_items(path: Path) -> Iterator[list[Sample]]:
     """The samples of each item; they stand together."""
+    # They stand together because the writer takes items one after the other.
     for _, rows in itertools.groupby(read_samples(path), key=lambda row: row.item):
         yield list(rows)
 
@@ -180,6 +182,7 @@ class _Table:
 
     def add(self, sample: Sample) -> None:
         self._rows.append(dataclasses.asdict(sample))
+        # Groups of a fixed size bound the memory, and are part of the bytes.
         if len(self._rows) >= _ROWS:
             self._flush()
 
@@ -190,6 +193,7 @@ class _Table:
 
 
 def _line(data: Any) -> bytes:
+    # `surrogatepass`, because a drop may quote a text that is no Unicode.
     return json.dumps(data, ensure_ascii=False).translate(_BREAKS).encode("utf-8", "surrogatepass") + b"\n"
 
 

@@ -103,6 +103,7 @@ class RunWork:
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
         traces: dict[str, bytes] = {}
+        # All problems at once; the runner bounds how many programs run.
         found = await _all(self._one(each, traces) for each in item.problems_of_payload(shard.payload))
         return {"traces": packed(traces), "jsonl": item.dump_part(found)}
 
@@ -125,6 +126,7 @@ class RunWork:
     async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> ProblemRuns | Drop:
         if isinstance(each, Drop):
             return each
+        # A copy of this work for each problem, so that what runs side by side is measured apart.
         meter = CpuMeter()
         ran = await dataclasses.replace(self, runner=MeteredRunner(self.runner, meter), meter=meter)._ran(each, traces)
         return dataclasses.replace(ran, cpu_s=meter.cpu_s)
@@ -169,6 +171,7 @@ class RunWork:
         Args:
             given: Inputs, with the traced and the plain run of each that were made before, as `run` takes them.
         """
+        # Four inputs first: where each of them differs from run to run, the program does so for all.
         found = await _all(self._first(problem, *each) for each in given[:_SETTLING])
         reasons = {"" if each.item.drop is None else each.item.drop.reason for each in found}
         if reasons <= _UNSETTLED.keys() and len(found) == _SETTLING:
@@ -188,6 +191,7 @@ class RunWork:
             return ""
         if item.drop is not None:
             return item.drop.reason if item.drop.reason in _TOO_MUCH else ""
+        # As the stage `quality` will judge it later; alone, so that what concerns several items is left to it.
         (judged,) = selection.judge(problem, [item], self.options.taste)
         if judged.drop is not None:
             return judged.drop.reason if judged.drop.reason in _TOO_LONG else ""
@@ -203,6 +207,7 @@ class RunWork:
             "style": style_of(item, options.styles, options.seed),
             "seed": seed_of(name or item.id, options.seed),
         }
+        # To another process, since a telling takes seconds and this event loop watches sandboxes meanwhile.
         shard = Shard(stage=SMALLER, number=0, payload={**telling, "trace": zlib.compress(trace.dumps(), 1)})
         found = await self.executor.compute(work, shard)
         self.meter.cpu_s += float(found["cpu_s"])
@@ -222,7 +227,9 @@ class RunWork:
                 if in_vain >= _MOST_IN_VAIN:
                     most = min(most, _FEW_RUNS) if in_vain < 2 * _MOST_IN_VAIN else 0
                 item, data = await self._smaller(problem, each, taken, most)
+                # By identity: a search that found nothing gives the item its own case back.
                 in_vain = in_vain + 1 if item.case is each.item.case else 0
+                # One item after the other, since each must know what those before it have taken.
                 taken.add(item.case.key())
             if data is not None and item.drop is None:
                 traces[item.id] = data
@@ -249,6 +256,7 @@ class RunWork:
             ran = await self._guessed(problem, guess.case)
             trace = None if ran is None else ran.trace
             name = guess_name(item.id, len(tried))
+            # A search that holds a run that cannot be told is given up: the reply would have a hole.
             if ran is None or trace is None or not trace.complete or await self._untold(item, trace, name):
                 break
             tried.append(Tried(case=guess.case, why=guess.why, answer=ran.answer, sha256=trace.header.sha256))
@@ -297,6 +305,8 @@ class RunWork:
             most_runs=most_runs,
             seed=options.seed,
         )
+        # The search makes one traced run of each input; what it found is then run as every item is, plain and under two
+        # seeds.
         for case in (await search.found())[:_MOST_CHOSEN]:
             smaller, trace = await run(problem, case, self.runner, options.patience)
             (judged,) = selection.judge(problem, [smaller], options.taste)

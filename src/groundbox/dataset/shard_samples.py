@@ -25,6 +25,8 @@ from groundbox.dataset.tasks.checking import answer_of, holds
 from groundbox.dataset.tasks.task import Draft, View, guess_name
 from groundbox.trace.record.reading import Trace
 
+# Parts on disk and lines of progress have this name from before the module's; with another one, builds that were begun
+# could not go on.
 STAGE = "lessons"
 
 
@@ -68,6 +70,7 @@ class SampleWork:
         wanted: Mapping[str, str] = shard.payload["wanted"]
         packed: bytes = shard.payload["traces"]
         pairs = _items(shard.payload["jsonl"], wanted)
+        # Traces are unpacked one after the other, since each may be large.
         lessons = {
             name: self._lesson(*pairs[name], trace, wanted[name], _guesses(pairs[name][1], packed))
             for name, trace in unpacked(packed, frozenset(wanted))
@@ -105,6 +108,7 @@ class SampleWork:
                 "prove", "proof-too-long", f"telling and proving took over {limit:g} s of processor time"
             )
             lesson = SampledItem(item=item.id, drop=late.drop)
+        # Looked for in the bytes, which is cheaper than a walk over all values.
         data = trace.dumps()
         return dataclasses.replace(lesson, opaque=b'{"opaque":' in data, elided=b'"elided":' in data)
 
@@ -135,8 +139,12 @@ class SampleWork:
             seed=options.seed,
             max_chars=options.max_chars,
         )
+        # After the proof: questions are about what was proven, and quote it.
         drafts = tasks.drafts(view, tasks=options.tasks, most=options.samples_per_item)
+        # Each answer has to pass its own check. A fault here is ours; it is counted in the report and tested to be
+        # none.
         wrong = [draft for draft in drafts if not _holds(draft, view)]
+        # A reply whose values do not follow would teach to guess.
         following = [draft for draft in drafts if not _derived(draft, found.told)[1]]
         samples = tuple(_sample(view, draft, found, split) for draft in following if draft not in wrong)
         drop = None if samples else item.dropped("tasks", "no-question", "no task fits this run").drop
@@ -244,6 +252,7 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
 def _difficulty(trace: Trace, told: Told) -> float:
     """How much there is to follow: the logarithm of the lines that ran, folded ones included, and of calls in calls."""
     lines = length_of(trace)
+    # In a script there may be no activation but the module's.
     depth = max((each.depth for each in trace.structure.activations.values()), default=1)
     return round(math.log2(1 + lines) + math.log2(depth), 3)
 

@@ -34,6 +34,7 @@ _ENDS: Final = {
 def state(view: View) -> Iterator[Draft]:
     """Yield one question about a name that has had more than one value by then, if there is one."""
     rng = view.rng("state")
+    # Within functions only: names of the module are seldom what a program is about.
     visits = [each for each in view.visits if view.lines.function_at(each.line)]
     for visit in rng.sample(visits, min(_TRIES, len(visits))):
         values = _told_values(view, visit)
@@ -70,8 +71,10 @@ def _told_values(view: View, visit: Visit) -> dict[str, str]:
     found: dict[str, str] = {}
     assigned = _assigned(view, visit)
     for name, value in state.names(visit.step.frame).items():
+        # Only names that the function itself assigned: its arguments stand in the prompt.
         if name in assigned and name in held:
             text = _literal_text(state, value)
+            # The value must be the one that the telling has reached; else the reply ends before its own answer.
             if text and len(text) <= _MOST_VALUE_CHARS and text == _literal_text(told, held[name]):
                 found[name] = text
     return found
@@ -100,6 +103,7 @@ def next_line(view: View) -> Iterator[Draft]:
     forks = [(each, view.told.count_upto(each.step.last)) for each in view.visits if _is_fork(view, each)]
     if not forks:
         return
+    # A question at the first line has a reply without reasoning.
     enough = min(LEAST_TOLD, max(count for _, count in forks))
     visit = view.rng("next_line").choice([each for each, count in forks if count >= enough])
     yield Draft(
@@ -136,6 +140,7 @@ def branch(view: View) -> Iterator[Draft]:
         if visit.step.test is not None:
             turns[visit.line].append(visit.step.condition)
     known = {line: each for line, each in turns.items() if None not in each and len(each) <= _MOST_TESTS}
+    # A condition that always comes out the same is answered by its first time.
     lines = [line for line, each in known.items() if len(set(each)) == 2] or list(known)
     if not lines:
         return
@@ -154,6 +159,7 @@ def branch(view: View) -> Iterator[Draft]:
 @task("coverage", about="which lines of a function run", place=60, numbered=True)
 def coverage(view: View) -> Iterator[Draft]:
     """Yield one question about a function of which some lines run and some do not; folded runs may hide lines."""
+    # A folded loop may have gone through lines that no record shows.
     if view.trace.folded or view.item.traced is None:
         return
     ran = set(view.item.traced.lines)

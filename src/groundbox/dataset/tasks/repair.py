@@ -25,6 +25,7 @@ def repair(view: View) -> Iterator[Draft]:
     places = [(number, value) for number, each in enumerate(view.told.sentences) for value in each.values]
     for number, value in rng.sample(places, min(_TRIES, len(places))):
         wrong = _corrupted(sentences[number], value, rng.randint(1, 3))
+        # Another value may be as true; the prover decides whether the sentence is wrong now.
         if wrong is None or not _is_wrong(view, sentences, number, wrong):
             continue
         steps = [wrong if at == number else each for at, each in enumerate(sentences)]
@@ -44,6 +45,7 @@ def repair(view: View) -> Iterator[Draft]:
 def _corrupted(sentence: str, value: str, by: int) -> str | None:
     """The sentence with another value, or None if that value cannot be changed for sure."""
     other = _another(value, by)
+    # Once and as a whole: 3 must not be replaced in 13, 3.5 or `x3`.
     pattern = rf"(?<![\w.]){re.escape(value)}(?![\w.]\w)"
     if other is None or len(re.findall(pattern, sentence)) != 1:
         return None

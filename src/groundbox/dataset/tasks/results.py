@@ -58,6 +58,7 @@ def arguments(view: View) -> Iterator[Draft]:
     parts: list[str] = []
     tellings: list[Told] = []
     for number, each in enumerate(tried):
+        # One run that cannot be told whole spoils the search.
         told = view.told_guess(number)
         if told is None:
             return

@@ -156,6 +156,7 @@ def task(
 
 def rng_of(item: str, seed: int, task: str) -> random.Random:
     """Random choices of one task of an item."""
+    # A text as seed is hashed with SHA-512 by `random`, not by the process's own hash.
     return random.Random(f"{seed}/{item}/{task}")
 
 
@@ -224,6 +225,7 @@ class Lines:
         ]
 
     def _read(self, tree: ast.Module) -> None:
+        # A line with two statements (`a = 1; b = 2`) is come to twice, so that "the second time" would be ambiguous.
         statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         self._functions = [each for each in statements if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
         begun = Counter(each.lineno for each in statements)

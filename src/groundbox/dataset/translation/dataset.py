@@ -74,11 +74,13 @@ class _Translation:
         self.resumed = opened.done(item.STAGE, "jsonl")
 
     def is_done(self) -> bool:
+        # A finished translation with another limit goes on from its answers.
         if not is_whole(self.out, self.store.finished()):
             return False
         return bool(read_report(self.out)["arguments"]["translation"]["limit"] == self.options.limit)
 
     async def carry_through(self, connect: Connect) -> None:
+        # The file of answers is held for this process alone, as the store is.
         async with connect(self.out / ANSWERS) as model:
             await self._translate(model)
         self.tools.progress.end()
@@ -100,6 +102,8 @@ class _Translation:
         async for shard in carry_out(
             self._shards(),
             submit=work,  # here: it holds the connection to the model
+            # Shards wait for the model most of the time; so many more are under way that processors do not idle
+            # meanwhile.
             capacity=lambda: options.at_once + tools.executor.capacity,
             store=self.store,
             marker="jsonl",

@@ -104,6 +104,7 @@ class Endpoint:
             **(options or {}),
             "messages": [{name: sendable(each[name]) for name in each} for each in messages],
         }
+        # Part of the key: the same question without a schema may have another answer.
         if schema is not None:
             body["response_format"] = response_format(schema)
         key = digest(body)
@@ -129,6 +130,7 @@ class Endpoint:
         except FormatRefused as error:
             if self._told is not None and not self._no_schemas:
                 self._told(f"{error}; it refuses JSON of a schema (response_format), so prose is asked for")
+            # Remembered, so that an endpoint is asked once and not once for each item.
             self._no_schemas = str(error)
             raise
 

@@ -46,6 +46,7 @@ class Retold:
         replies, cached: Answers of the model, and those of them that were found in the file.
     """
 
+    # The key in parts on disk; an unfinished translation goes on by it.
     lesson: SampledItem
     first: Proved | None = None
     last: Proved | None = None
@@ -153,6 +154,7 @@ class Retelling:
         rows, model = [Sample(**each) for each in shard.payload], _Metered(self.model)
         try:
             found = await self._retold(rows, shard.number, model)
+        # The item is dropped; its answers so far were paid for and are counted.
         except (Unfit, SandboxLost) as error:
             reason = error.reason if isinstance(error, Unfit) else "sandbox-lost"
             found = _dropped(rows[0], reason, str(error))
@@ -182,6 +184,8 @@ class Retelling:
     async def _run_again(self, row: Sample, problem: Problem) -> tuple[Answer, bytes]:
         """Return what the program gives today, and its compressed trace, if both are the row's."""
         ran = await Runs(problem, problem.cases[0], self.runner, self.patience)(Seeds().traced, traced=True)
+        # The model is shown today's trace, and its telling goes into a row with yesterday's answer: both have to be one
+        # run.
         if ran.trace is None or ran.outcome != row.outcome:
             raise Unfit("run-differs", f"outcome: {row.outcome} there, {ran.outcome} now")
         for difference in run_differences(row, ran.trace, ran.answer):
@@ -279,6 +283,7 @@ def _drop(row: Sample, found: Translation, last: Proved | None) -> Drop:
     if last is not None:
         detail = f"{last.proven} of {last.total} claims are proven, {last.coverage:.0%} of the sentences can be checked"
         facts["failed"] = list(last.failed)
+        # Nothing in it is wrong, but too few of its sentences could be checked.
         if reason == UNPROVEN and last.faithful:
             reason = "little-checked"
     if found.telling is not None or found.raw:

@@ -137,6 +137,7 @@ class _Work:
             ]
             second = await self._attempt(messages, with_claims=with_claims)
             found = dataclasses.replace(second, repaired=True)
+        # The repaired answer first; where leaving sentences out does not save it, the first answer may still be mended.
         for each in (found, first) if found.repaired else (first,):
             if found.reason:
                 found = await self._mended(each, found)
@@ -167,6 +168,7 @@ class _Work:
         if reason := _defect(text, reply):
             return Translation(reason=reason, raw=text or "")
         assert text is not None
+        # Models that ignore the format answer in prose, which can be proven as such.
         in_words = with_claims and not text.startswith(("{", "["))
         try:
             telling = Telling(text=text) if in_words or not with_claims else model_telling.written(text)
@@ -179,6 +181,7 @@ class _Work:
         found = Translation(telling=telling, verdict=verdict, reason="" if verdict.faithful else UNPROVEN)
         if self._tells != "reader" or verdict.faithful or self._reader_refused or not verdict.sentences:
             return found
+        # Read only what is silent or unclear, never what is false.
         if verdict.refuted:  # a reader may mend in silence what it reads
             return found
         try:
