@@ -125,7 +125,7 @@ clients: setup .venv-clients/stamp .venv-adapters/stamp
 
 # One after the other: Ray gives its processes 15 s to start, whatever else the machine does.
 IN_RAY   := PYTHONPATH=src .venv-ray/bin/python -m pytest -n 0
-OF_RAY   := tests/dataset/test_objects.py tests/dataset/test_ray_executor.py tests/dataset/test_ray_machines.py tests/fleet/test_on_ray.py
+OF_RAY   := tests/dataset/test_object_store.py tests/dataset/test_ray_executor.py tests/dataset/test_ray_machines.py tests/fleet/test_on_ray.py
 IN_SHORT := bucket or same_bytes_as_on_one_machine or without_power or head_that_does_not_answer
 
 ray: setup .venv-ray/stamp

@@ -28,7 +28,7 @@ import httpx
 from measure import machine
 
 from groundbox.dataset.executor import LocalExecutor
-from groundbox.dataset.running import SandboxRunner
+from groundbox.dataset.program_runner import SandboxRunner
 from groundbox.dataset.translation.endpoint import Endpoint
 from groundbox.learn.evaluation import asking, model, results
 from groundbox.learn.evaluation.suites import Means, Suite, Wanted, open_suite

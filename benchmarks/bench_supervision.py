@@ -36,11 +36,11 @@ from pathlib import Path
 from measure import machine
 
 from groundbox.dataset.item import Item
+from groundbox.dataset.item_runs import compare
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems.reading import read
-from groundbox.dataset.running import Request, SandboxRunner
-from groundbox.dataset.runs import compare
+from groundbox.dataset.program_runner import Request, SandboxRunner
 from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.schema import Call

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from groundbox.dataset.item import Item
-from groundbox.dataset.narrating import Proved, Told, tell
+from groundbox.dataset.item_runs import summary
+from groundbox.dataset.narration import Proved, Told, tell
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems.reading import parse, read
-from groundbox.dataset.running import Request, SandboxRunner
-from groundbox.dataset.runs import summary
-from groundbox.dataset.tasks import all as tasks
-from groundbox.dataset.tasks.draft import View
+from groundbox.dataset.program_runner import Request, SandboxRunner
+from groundbox.dataset.tasks import registry as tasks
+from groundbox.dataset.tasks.task import View
 from groundbox.trace.record.reading import Trace
 
 TASKS = ("output", "state", "branch", "loop", "coverage", "next_line")

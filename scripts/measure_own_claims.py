@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from groundbox.dataset.problem import Problem
 from groundbox.dataset.problems import reading
-from groundbox.dataset.running import Request, SandboxRunner
+from groundbox.dataset.program_runner import Request, SandboxRunner
 from groundbox.trace.claims import Proof, Status, prove
 from groundbox.trace.claims.mutation import mutations
 from groundbox.trace.narrate.document import document

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from measure_claims import recorded
 
-from groundbox.dataset import foreign
-from groundbox.dataset.foreign import Expected, Telling
+from groundbox.dataset import model_telling
+from groundbox.dataset.model_telling import Expected, Telling
 from groundbox.trace.claims import prove
 from groundbox.trace.record.reading import Trace
 
@@ -44,7 +44,7 @@ def main(path: str) -> None:
 
 def taken_by(text: str, result: str, trace: Trace) -> list[str]:
     """The columns that a text counts in."""
-    now = foreign.prove(Telling(text=text), trace, Expected(value=written(result)))
+    now = model_telling.prove(Telling(text=text), trace, Expected(value=written(result)))
     taken = {
         "texts": True,
         "claims": prove(text, trace).passes,

@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 
 from groundbox.dataset.item import Answer, Fault
-from groundbox.dataset.narrating import LEFT_OUT, Proved, Said, Told
-from groundbox.dataset.running import Ran
+from groundbox.dataset.narration import LEFT_OUT, Proved, Said, Told
+from groundbox.dataset.program_runner import RunResult
 from groundbox.errors import SandboxUnavailable
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import assemble
@@ -96,7 +96,7 @@ def run_here(request):
             fault = Fault(type=type(error).__name__, message=str(error), line=lines[-1] if lines else None)
     data = nested(value)
     told = fault is None and request.entry is not None
-    return Ran(
+    return RunResult(
         outcome="error" if fault else "ok",
         answer=Answer(
             value=data if told else None,

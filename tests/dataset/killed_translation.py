@@ -18,7 +18,7 @@ if __name__ == "__main__":
         executor=LocalExecutor(2),
         narrator=dataset_fakes.tell,
         prover=dataset_fakes.prove,
-        foreign_prover=dataset_fakes.prove_foreign,
+        telling_prover=dataset_fakes.prove_foreign,
     )
     asyncio.run(
         translate_dataset(

@@ -6,7 +6,7 @@ from dataset_fakes import run_here
 from groundbox.dataset.argument_search import MOST, compared, seek
 from groundbox.dataset.item import Answer, Fault, Tried
 from groundbox.dataset.problem import Case, Problem, Provenance
-from groundbox.dataset.running import Request
+from groundbox.dataset.program_runner import Request
 from groundbox.values import literals
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from dataset_fakes import DeadlyRunner, FakeRunner, deadly_tell, prove, tell
 
-from groundbox.dataset import sample_files, store
+from groundbox.dataset import part_store, sample_files
 from groundbox.dataset.build import CARD, PAGE, REPORT, Tools, build
 from groundbox.dataset.executor import LocalExecutor
-from groundbox.dataset.narrating import Told
+from groundbox.dataset.item_runs import RunLimits
+from groundbox.dataset.narration import Told
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.runs import Patience
 from groundbox.dataset.tasks.checking import answer_of
 from groundbox.errors import InvalidArgument, SandboxLost
 
@@ -217,7 +217,7 @@ def test_two_builds_in_one_folder_are_refused(tmp_path):
     options = BuildOptions(problems=(EXAMPLES / "plain.jsonl",))
 
     with (
-        store.opened(tmp_path / "out", {}),
+        part_store.opened(tmp_path / "out", {}),
         pytest.raises(InvalidArgument, match="another build is at work in"),
     ):
         built(tmp_path / "out", options)
@@ -325,7 +325,7 @@ def test_runs_that_choose_the_inputs_of_a_stable_dataset_are_not_made_again(tmp_
         ran[request.hash_seed, request.traced, request.probed, request.case.key()] += 1
         return found
 
-    options = BuildOptions(problems=(path,), patience=Patience(stable_only=True), tasks=("output",), smaller_runs=0)
+    options = BuildOptions(problems=(path,), patience=RunLimits(stable_only=True), tasks=("output",), smaller_runs=0)
     report = built(tmp_path / "out", options, runner=FakeRunner(note))
 
     assert report["kept"] > 1
@@ -382,7 +382,7 @@ def test_a_program_that_ends_its_process_costs_its_items_and_nothing_else(tmp_pa
 def _kill_at_random(path, out, parts, rng):
     """Start a build and kill it once so many parts are there; whether it was killed before its end."""
     process = subprocess.Popen([sys.executable, KILLED, path, out, "2"], stderr=subprocess.PIPE)
-    while process.poll() is None and len(list((out / store.FOLDER).glob("*-*.jsonl"))) < parts:
+    while process.poll() is None and len(list((out / part_store.FOLDER).glob("*-*.jsonl"))) < parts:
         time.sleep(0.002)
     time.sleep(rng.random() * 0.05)
     process.kill()

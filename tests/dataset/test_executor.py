@@ -17,8 +17,8 @@ import pytest
 from dataset_fakes import Hosted, die, fail, interrupt, part, threshold
 
 from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, WorkerDied, carry_out, quarantining
+from groundbox.dataset.part_store import Store
 from groundbox.dataset.processes import NEW_OBJECTS
-from groundbox.dataset.store import Store
 from groundbox.errors import SandboxUnavailable
 
 

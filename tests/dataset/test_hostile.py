@@ -9,9 +9,9 @@ from dataset_fakes import prove, tell
 from groundbox.dataset import sample_files
 from groundbox.dataset.build import Tools, build
 from groundbox.dataset.executor import LocalExecutor
+from groundbox.dataset.item_runs import RunLimits
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.running import SandboxRunner
-from groundbox.dataset.runs import Patience
+from groundbox.dataset.program_runner import SandboxRunner
 
 HOSTILE = {
     "loops for ever": ("def f(x):\n    while True:\n        x += 1\n", "timeout"),
@@ -50,7 +50,7 @@ def dataset(tmp_path_factory):
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     tools = Tools(runner=SandboxRunner(at_once=2), executor=LocalExecutor(2), narrator=tell, prover=prove)
-    options = BuildOptions(problems=(path,), patience=Patience(cpu_s=0.5, traced_cpu_s=2.0))
+    options = BuildOptions(problems=(path,), patience=RunLimits(cpu_s=0.5, traced_cpu_s=2.0))
     asyncio.run(build(options, folder / "out", tools))
     return folder / "out"
 
@@ -83,7 +83,7 @@ def test_hosts_build_the_same_bytes(tmp_path):
         for n in names
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))  # more shards than one
-    options = BuildOptions(problems=(path,), patience=Patience(cpu_s=0.5, traced_cpu_s=2.0), near_duplicate=1.0)
+    options = BuildOptions(problems=(path,), patience=RunLimits(cpu_s=0.5, traced_cpu_s=2.0), near_duplicate=1.0)
 
     async def built(out, executor):
         tools = Tools(runner=SandboxRunner(at_once=2), executor=executor, narrator=tell, prover=prove)

@@ -15,7 +15,7 @@ from test_build import Inline
 import groundbox
 from groundbox.dataset import sample_files
 from groundbox.dataset.build import CARD, PAGE, REPORT, Tools, build
-from groundbox.dataset.narrating import LEFT_OUT, Proved, Said, Told, mended, prove, tell
+from groundbox.dataset.narration import LEFT_OUT, Proved, Said, Told, mended, prove, tell
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.verify import verify
 

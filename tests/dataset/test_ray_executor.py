@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from dataset_fakes import DeadlyRunner, FakeRunner, Hosted, deadly_tell, die, prove, tell, threshold
 
-from groundbox.dataset import sample_files, store
+from groundbox.dataset import part_store, sample_files
 from groundbox.dataset.build import CARD, PAGE, Tools, build
 from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, WorkerDied
 from groundbox.dataset.options import BuildOptions
@@ -354,12 +354,12 @@ def test_a_build_whose_driver_is_killed_goes_on_without_doing_anything_twice(clu
     built(tmp_path / "local", BuildOptions(problems=(path,)), tools(LocalExecutor(1)))
     out = tmp_path / "ray"
     driver = subprocess.Popen([sys.executable, KILLED, path, out, cluster.address], stderr=subprocess.PIPE)
-    while driver.poll() is None and len(list((out / store.FOLDER).glob("run-*.jsonl"))) < 3:
+    while driver.poll() is None and len(list((out / part_store.FOLDER).glob("run-*.jsonl"))) < 3:
         time.sleep(0.01)
     driver.kill()
     _, errors = driver.communicate()
     assert driver.returncode == -signal.SIGKILL, errors.decode()
-    kept = {each.name: each.stat().st_mtime_ns for each in (out / store.FOLDER).glob("*-*.jsonl")}
+    kept = {each.name: each.stat().st_mtime_ns for each in (out / part_store.FOLDER).glob("*-*.jsonl")}
     submitted = []
 
     class Counting:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from groundbox.dataset import store
+from groundbox.dataset import part_store
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = 40
@@ -57,7 +57,7 @@ class Built:
 
     def parts(self):
         """Times of the parts of the stage that runs programs, by name."""
-        return {each.name: each.stat().st_mtime_ns for each in (self.out / store.FOLDER).glob("run-*.jsonl")}
+        return {each.name: each.stat().st_mtime_ns for each in (self.out / part_store.FOLDER).glob("run-*.jsonl")}
 
     def told(self):
         """What the build said to people."""

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 from test_build import built
 
-from groundbox.dataset import page, tally
-from groundbox.dataset.clock import Clock
+from groundbox.dataset import build_statistics, report_page
+from groundbox.dataset.build_statistics import Tokenizer, from_file
+from groundbox.dataset.cpu_time import BuildClock
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.progress import Line, line
-from groundbox.dataset.tally import Tokenizer, from_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
 HEIGHT = "(text) => text.getBoundingClientRect().height"
@@ -113,22 +113,22 @@ def test_the_funnel_ends_with_what_was_kept(hostile_words):
 
 
 def test_a_spread_is_told_by_its_quantiles():
-    assert tally.spread([]) == {"count": 0}
-    assert tally.spread([3, 1, 2, 5, 4]) == {
+    assert build_statistics.spread([]) == {"count": 0}
+    assert build_statistics.spread([3, 1, 2, 5, 4]) == {
         "count": 5, "least": 1, "p25": 2, "median": 3, "p75": 4, "p90": 5, "most": 5, "mean": 3.0
     }  # fmt: skip
 
 
 def test_repetition_is_the_share_of_runs_of_words_that_were_there_before():
-    assert tally.repeated("a b c") == 0.0
-    assert tally.repeated("one two three four five six seven eight nine") == 0.0
-    assert tally.repeated("a " * 107) == 0.99
-    assert tally.compressed("a" * 10_000) < 0.01
-    assert tally.compressed("") == 1.0
+    assert build_statistics.repeated("a b c") == 0.0
+    assert build_statistics.repeated("one two three four five six seven eight nine") == 0.0
+    assert build_statistics.repeated("a " * 107) == 0.99
+    assert build_statistics.compressed("a" * 10_000) < 0.01
+    assert build_statistics.compressed("") == 1.0
 
 
 def test_the_last_bin_of_a_histogram_holds_its_upper_bound():
-    svg = page.histogram([0.0, 0.5, 1.0, 1.0], "share", least=0)
+    svg = report_page.histogram([0.0, 0.5, 1.0, 1.0], "share", least=0)
 
     assert "0.95 to 1: 2" in svg
     assert ">1<" in svg
@@ -136,11 +136,11 @@ def test_the_last_bin_of_a_histogram_holds_its_upper_bound():
 
 @pytest.mark.parametrize("values", [[0.0], [5, 5, 5], [-3, 12], [1e9], [0.001, 0.002]])
 def test_any_values_can_be_drawn(values):
-    assert page.histogram(values, "x").count("<rect") >= 1
+    assert report_page.histogram(values, "x").count("<rect") >= 1
 
 
 def test_a_single_value_beside_many_can_be_seen():
-    svg = page.histogram([0.0] * 999 + [1.0], "share", least=0)
+    svg = report_page.histogram([0.0] * 999 + [1.0], "share", least=0)
 
     heights = [float(each) for each in re.findall(r'height="([\d.]+)" class="main"', svg)]
     assert (heights[0], heights[-1], set(heights[1:-1])) == (170.0, 1.0, {0.0})
@@ -150,12 +150,12 @@ def test_a_single_value_beside_many_can_be_seen():
     "label", ["raised-instead-of-recorded-output", "recorded-output-mismatch", "ran, and were traced"]
 )
 def test_reasons_and_stages_are_written_out_beside_their_bars(label):
-    assert f">{label}</text>" in page.bars([page.Bar(label, 1)])
+    assert f">{label}</text>" in report_page.bars([report_page.Bar(label, 1)])
 
 
 @pytest.mark.parametrize("label", ["W" * 40, "文" * 40, "a_long_name_of_a_file_with_problems.jsonl.gz"])
 def test_a_label_without_room_is_cut_and_told_whole_in_a_title(label):
-    svg = page.bars([page.Bar(label, 1)])
+    svg = report_page.bars([report_page.Bar(label, 1)])
 
     shown = svg.partition('class="label end">')[2].partition("<")[0]
     assert shown.endswith("…")
@@ -173,7 +173,7 @@ def test_splits_are_shown_in_their_order_with_their_problems(hostile_words):
 
 
 def test_nothing_is_drawn_of_nothing():
-    assert page.bars([]) == page.histogram([], "x") == '<p class="nothing">Nothing to show.</p>'
+    assert report_page.bars([]) == report_page.histogram([], "x") == '<p class="nothing">Nothing to show.</p>'
 
 
 def test_progress_tells_rate_and_time_left():
@@ -195,7 +195,7 @@ def test_items_of_an_earlier_process_do_not_count_for_the_rate():
 def test_time_is_added_up_over_processes(tmp_path):
     (tmp_path / "clock.json").write_text('{"wall": 100.0, "host": 7.0}')
 
-    clock = Clock(tmp_path / "clock.json")
+    clock = BuildClock(tmp_path / "clock.json")
     clock.add(5.0)
 
     assert 100 <= clock.seconds()["wall"] < 101
@@ -240,8 +240,8 @@ def test_tokens_of_a_text_are_counted_without_those_that_a_model_begins_with(tmp
 
 
 def test_a_column_is_wide_enough_for_whole_bars():
-    column = int(re.search(r"minmax\(min\((\d+)px", page._STYLE)[1])
-    least = int(re.search(r"svg\.bars \{ min-width: (\d+)px", page._STYLE)[1])
-    padding = int(re.search(r"section \{ [^}]*padding: \d+px (\d+)px", page._STYLE)[1])
+    column = int(re.search(r"minmax\(min\((\d+)px", report_page._STYLE)[1])
+    least = int(re.search(r"svg\.bars \{ min-width: (\d+)px", report_page._STYLE)[1])
+    padding = int(re.search(r"section \{ [^}]*padding: \d+px (\d+)px", report_page._STYLE)[1])
 
     assert column >= least + 2 * (padding + 1)

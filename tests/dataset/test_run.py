@@ -7,9 +7,9 @@ import pytest
 from dataset_fakes import FakeRunner, run_here
 
 from groundbox.dataset.item import Answer, Fault
+from groundbox.dataset.item_runs import RunLimits, run
 from groundbox.dataset.problem import Case, Problem, Provenance
-from groundbox.dataset.running import Ran, Request
-from groundbox.dataset.runs import Patience, run
+from groundbox.dataset.program_runner import Request, RunResult
 from groundbox.errors import SandboxLost, SandboxUnavailable
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
@@ -23,7 +23,7 @@ def problem(source=SOURCE, entry="f"):
 def judged(answer=None, source=SOURCE, case=None, patience=None, entry="f"):
     runner = FakeRunner(answer)
     case = case or Case(number=0, args=(1,))
-    item, trace = asyncio.run(run(problem(source, entry), case, runner, patience or Patience()))
+    item, trace = asyncio.run(run(problem(source, entry), case, runner, patience or RunLimits()))
     return item, trace, runner
 
 
@@ -35,7 +35,7 @@ def reason(answer=None, **options):
 
 def ended(outcome, fault=None, dropped_bytes=0):
     answer = Answer(value=None, text="", stdout="", fault=fault)
-    return Ran(outcome=outcome, answer=answer, dropped_bytes=dropped_bytes, cpu_s=1.0, trace=None)
+    return RunResult(outcome=outcome, answer=answer, dropped_bytes=dropped_bytes, cpu_s=1.0, trace=None)
 
 
 def test_a_good_item_has_its_answer_its_trace_and_three_runs():
@@ -57,7 +57,7 @@ def test_runs_that_were_made_before_are_not_made_again(given, runs):
     }
     runner = FakeRunner()
 
-    found = asyncio.run(run(problem(), case, runner, Patience(), **made))
+    found = asyncio.run(run(problem(), case, runner, RunLimits(), **made))
 
     assert (found, runner.runs) == ((item, trace), runs)
 
@@ -176,7 +176,7 @@ def test_a_trace_that_depends_on_the_hash_seed_is_noted_or_dropped():
         )
 
     noted, _, _ = judged(other)
-    dropped, _, _ = judged(other, patience=Patience(stable_only=True))
+    dropped, _, _ = judged(other, patience=RunLimits(stable_only=True))
 
     assert noted.traced is not None
     assert (noted.traced.stable, noted.drop) == (False, None)
@@ -199,7 +199,7 @@ def test_what_a_run_draws_drops_it_before_it_is_traced(drawn, reason, detail):
     def drawing(request, ran):
         return dataclasses.replace(ran, drawn=drawn if request.probed else ())
 
-    item, _, runner = judged(drawing, patience=Patience(stable_only=True))
+    item, _, runner = judged(drawing, patience=RunLimits(stable_only=True))
     kept, _, _ = judged(drawing)
 
     assert item.drop is not None
@@ -213,7 +213,7 @@ def test_both_runs_under_the_plain_seed_are_probed_and_the_kept_one_is_not():
         probed.append((request.hash_seed, request.traced, request.probed))
         return ran
 
-    judged(note, patience=Patience(stable_only=True))
+    judged(note, patience=RunLimits(stable_only=True))
 
     assert probed == [(1, False, True), (0, True, False), (1, True, True)]
 
@@ -258,7 +258,7 @@ def test_each_kind_of_run_has_its_own_limit():
         limits[request.traced] = request.cpu_s
         return ran
 
-    judged(note, patience=Patience(cpu_s=1.0, traced_cpu_s=7.0))
+    judged(note, patience=RunLimits(cpu_s=1.0, traced_cpu_s=7.0))
 
     assert limits == {False: 1.0, True: 7.0}
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from groundbox.dataset.item_runs import RunLimits, run
 from groundbox.dataset.problem import Case, Problem, Provenance
-from groundbox.dataset.running import FILL, Request, SandboxRunner
-from groundbox.dataset.runs import Patience, run
+from groundbox.dataset.program_runner import FILL, Request, SandboxRunner
 from groundbox.sandbox.portal import PORTAL
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
@@ -22,7 +22,7 @@ def verdict(source, *, entry="f", stable_only=True):
 
     async def judged():
         runner = SandboxRunner(at_once=1)
-        return await run(problem, case, runner, Patience(stable_only=stable_only))
+        return await run(problem, case, runner, RunLimits(stable_only=stable_only))
 
     item, _ = PORTAL.call(judged())  # its loop keeps the templates of all tests
     return item.drop and item.drop.reason

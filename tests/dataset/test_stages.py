@@ -6,14 +6,14 @@ import json
 import pytest
 from dataset_fakes import run_here, tell
 
-from groundbox.dataset import copies
-from groundbox.dataset.copies import Benchmarks, Document
+from groundbox.dataset import deduplication
+from groundbox.dataset.deduplication import Benchmarks, Document
 from groundbox.dataset.item import Answer, Fault, Item, Traced
-from groundbox.dataset.narrating import narrate
+from groundbox.dataset.item_runs import compare
+from groundbox.dataset.narration import narrate
 from groundbox.dataset.problem import Case, Problem, Provenance
 from groundbox.dataset.problems.reading import parse
-from groundbox.dataset.running import Request
-from groundbox.dataset.runs import compare
+from groundbox.dataset.program_runner import Request
 from groundbox.dataset.selection import Shares, Taste, judge, outside, split
 
 TRACED = Traced(sha256="0", records=9, steps=5, folded=False, stable=True, lines=(1, 2))
@@ -159,7 +159,7 @@ def test_renamed_and_commented_copies_are_found_and_the_first_stays():
     copy = copy.replace("    x = 0", '    """Adds."""\n    x = 0  # begin')
     sources = {"first": PROGRAM, "other": "def g(a):\n    return {k: [] for k in a}\n", "copy": copy}
 
-    found = copies.find_duplicates(sources)
+    found = deduplication.find_duplicates(sources)
 
     assert found.of == {"copy": ("first", 1.0)}
     assert found.sizes == [2]
@@ -169,11 +169,11 @@ def test_programs_that_only_share_idioms_are_no_copies():
     other = PROGRAM.replace("if value > limit", "if value % 2 == limit").replace("found -= limit", "print(value)")
     other = other.replace("return [found, len(values)]", "return sorted(values)[:found] or None")
 
-    assert copies.find_duplicates({"one": PROGRAM, "other": other}).of == {}
+    assert deduplication.find_duplicates({"one": PROGRAM, "other": other}).of == {}
 
 
 def test_nothing_has_no_copies():
-    assert copies.find_duplicates({}).of == {}
+    assert deduplication.find_duplicates({}).of == {}
 
 
 def test_a_planted_benchmark_solution_is_found_under_other_names():
@@ -183,7 +183,7 @@ def test_a_planted_benchmark_solution_is_found_under_other_names():
 
     assert found is not None
     assert (found.document, found.kind) == ("Bench/1", "code")
-    assert found.containment >= copies.CONTAINMENT
+    assert found.containment >= deduplication.CONTAINMENT
 
 
 def test_shared_boilerplate_is_not_contamination():
@@ -191,7 +191,7 @@ def test_shared_boilerplate_is_not_contamination():
 
     found = Benchmarks([Document(name="Bench/1", code=PROGRAM, text="")], [other]).look_up(other, "")
 
-    assert found is None or found.containment < copies.CONTAINMENT
+    assert found is None or found.containment < deduplication.CONTAINMENT
 
 
 def test_a_benchmark_text_is_found_in_a_statement():
@@ -201,7 +201,7 @@ def test_a_benchmark_text_is_found_in_a_statement():
     )
     benchmarks = Benchmarks([Document(name="Bench/2", code="", text=words)], [])
 
-    assert benchmarks.look_up("x = 1", f"Dear model! {words.upper()}") == copies.Finding(
+    assert benchmarks.look_up("x = 1", f"Dear model! {words.upper()}") == deduplication.Finding(
         document="Bench/2", kind="text", containment=1.0
     )
     assert benchmarks.look_up("x = 1", "Return the sum of a list.") is None
@@ -216,7 +216,7 @@ def test_benchmarks_are_read_in_the_formats_that_are_usual(tmp_path):
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "broken\n")
 
-    assert copies.documents(path) == [
+    assert deduplication.documents(path) == [
         Document(name="q1", code="", text="Count them."),
         Document(name="H/1", code="def f():\n    return 1\n", text="def f():\n"),
     ]
@@ -262,11 +262,11 @@ def test_a_run_that_is_not_told_whole_is_dropped_with_the_reason(is_whole):
 
 
 def test_an_escape_in_a_program_is_no_word_on_standard_error(recwarn):
-    from groundbox.dataset import copies, signature
+    from groundbox.dataset import deduplication, signature
 
     source = 'def f():\n    return "\\[" + "a fresh one"\n'
     signature.tree_of.cache_clear()
 
-    assert copies.normalised(source)
+    assert deduplication.normalised(source)
     assert signature.parses(source)
     assert [each for each in recwarn if each.category is SyntaxWarning] == []

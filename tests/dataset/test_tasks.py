@@ -10,14 +10,14 @@ from dataset_fakes import FakeRunner, prove, run_here, tell
 
 from groundbox.dataset.argument_search import seek
 from groundbox.dataset.item import Item, Tried
-from groundbox.dataset.narrating import Proved, Said, Told
+from groundbox.dataset.item_runs import summary
+from groundbox.dataset.narration import Proved, Said, Told
 from groundbox.dataset.problem import Case, Problem, Provenance
+from groundbox.dataset.program_runner import Request
 from groundbox.dataset.prompts import ask
-from groundbox.dataset.running import Request
-from groundbox.dataset.runs import summary
-from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks import registry as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds, parts, right, right_by_running
-from groundbox.dataset.tasks.draft import Lines, View
+from groundbox.dataset.tasks.task import Lines, View
 from groundbox.values import literals
 
 SOURCE = """def f(limit):

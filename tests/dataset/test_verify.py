@@ -10,9 +10,9 @@ from dataset_fakes import FakeRunner, prove, tell
 from test_build import tools
 
 import groundbox
-from groundbox.dataset import narrating, sample_files
+from groundbox.dataset import narration, sample_files
 from groundbox.dataset.build import REPORT, Tools, build
-from groundbox.dataset.narrating import claims_in, unproven_claims
+from groundbox.dataset.narration import claims_in, unproven_claims
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.verify import verify
 from groundbox.errors import InvalidArgument
@@ -201,17 +201,17 @@ def test_verifying_uses_other_processes_where_it_may(dataset):
 def claimed(tmp_path):
     """A dataset of one real run, whose rows carry their claims."""
     told, trace = triple()
-    return told.text, claims_in(told.text, told, narrating.prove(told, trace), trace), trace
+    return told.text, claims_in(told.text, told, narration.prove(told, trace), trace), trace
 
 
 def triple():
     trace = groundbox.run(TRIPLE, mode="call", call="triple", args=[4], trace=True).trace
-    return narrating.tell(trace, style="prose", seed=3, max_chars=10_000), trace
+    return narration.tell(trace, style="prose", seed=3, max_chars=10_000), trace
 
 
 def test_beginnings_of_a_proven_telling_have_the_claims_that_a_proof_of_their_own_gives_them():
     told, trace = triple()
-    proved = narrating.prove(told, trace)
+    proved = narration.prove(told, trace)
     doubted = dataclasses.replace(proved, faithful=False)  # so that each text is proven by itself
     beginnings = [told.upto(t) for t in range(len(trace.records))]
 

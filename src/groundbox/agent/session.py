@@ -19,7 +19,7 @@ from groundbox.agent.outputs import Outputs
 from groundbox.agent.repeats import Seen, program_key
 from groundbox.agent.reply import Keep, Read, Run, Try
 from groundbox.agent.turn import Bounds, Decision, Spent, after_run, after_tries, exhausted, judge_run, what_is_left
-from groundbox.check.contracts import check_contract
+from groundbox.check.contract_results import check_contract
 from groundbox.errors import GroundboxError, InvalidArgument, LanguageUnavailable, SandboxBusy, SandboxLost
 from groundbox.execution import Execution, Warning
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from groundbox.check.answers.checking import check_answer
     from groundbox.check.answers.report import AnswerReport
-    from groundbox.check.contracts import Contract, check_contract
+    from groundbox.check.contract_results import check_contract
+    from groundbox.check.contracts import Contract
     from groundbox.check.determinism import check_determinism, check_determinism_async
     from groundbox.check.formulations import Agreement, Candidate, compare_candidates, compare_candidates_async
     from groundbox.check.python.check import check_python
@@ -19,7 +20,7 @@ _HOME = {
     "Candidate": "formulations",
     "Contract": "contracts",
     "check_answer": "answers.checking",
-    "check_contract": "contracts",
+    "check_contract": "contract_results",
     "check_determinism": "determinism",
     "check_determinism_async": "determinism",
     "check_python": "python.check",

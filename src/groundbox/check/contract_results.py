@@ -6,23 +6,17 @@ import ast
 import contextlib
 import math
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from groundbox.check import contracts
-from groundbox.execution import Execution
-
-if TYPE_CHECKING:
-    from groundbox.check.contracts import Contract
-from collections import Counter
-from collections.abc import Mapping, Sequence
-
-from groundbox.check.contracts import Contract, broken
-from groundbox.execution import Warning
+from groundbox.check.contracts import Contract
+from groundbox.execution import Execution, Warning
 from groundbox.values import codec
 from groundbox.values.codec import RESULT_MIME
 
-NO_VALUE: Final = object()
+_NO_VALUE: Final = object()
 _MOST_TEXT: Final = 100_000
 _SIGNS: Final = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
 _NUMBER: Final = re.compile(r"[-+]?\d[\d_]*(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")
@@ -30,10 +24,37 @@ _UNIT: Final = re.compile(r"([$€£¥₹])|([A-Z]{3})(?![A-Za-z])")
 _Problem = tuple[str, str, str]
 
 
-def value_of(execution: Execution, kind: str) -> Any:
+def check_contract(execution: Execution, expect: Mapping[str, Any] | Contract) -> list[Warning]:
+    """Say what of a result breaks its contract; empty when nothing does.
+
+    Raises:
+        InvalidArgument: The contract cannot be meant.
+    """
+    contract = Contract.of(expect)
+    if not execution.ok:
+        told = f"the run ended as {execution.outcome.value}, so that there is no result"
+        return [_broken("no_result", told, "Mend the failure first.", outcome=execution.outcome.value)]
+    if contract.type == "table":
+        return _check_table(execution, contract)
+    value = _value_of(execution, contract.type)
+    if value is _NO_VALUE:
+        return [_broken("no_result", "the run has no value", f"Let the last line be the {contract.type}.")]
+    return [
+        _broken(code, message, hint, value=repr(value)[:200])
+        for code, message, hint in _problems_of(value, contract, execution)
+    ]
+
+
+def _broken(code: str, message: str, hint: str, **evidence: Any) -> Warning:
+    """Make a warning of a contract. The rule was given by the caller, so that breaking it is an error."""
+    return Warning(code=f"contract.{code}", tier="error", message=message, evidence=evidence, hint=hint)
+
+
+def _value_of(execution: Execution, kind: str) -> Any:
     """The value of a run: of the cell or the call, of a table with one cell, or the last line that was printed."""
     bundle = execution.value or {}
     table = bundle.get(contracts.TABLE)
+    # `SELECT COUNT(*)` gives a table of one cell; who expects a number means what is in it.
     if isinstance(table, dict) and isinstance(table.get("data"), list) and len(table["data"]) == 1:
         row = table["data"][0]
         if isinstance(row, dict) and len(row) == 1:
@@ -45,13 +66,14 @@ def value_of(execution: Execution, kind: str) -> Any:
         with contextlib.suppress(codec.NotData):
             if not {"int", "float"}.isdisjoint(data):
                 return codec.decode(data)
-        return bundle.get("text/plain", NO_VALUE)
+        return bundle.get("text/plain", _NO_VALUE)
     text = bundle.get("text/plain")
     if isinstance(text, str):
         return _read(text)
     lines = [line for line in execution.stdout[-_MOST_TEXT:].splitlines() if line.strip()]
     if not lines:
-        return NO_VALUE
+        return _NO_VALUE
+    # A text is taken as it was printed: reading it as Python would take quotes away and make `007` an error.
     return lines[-1].strip() if kind in ("string", "date") else _read(lines[-1].strip())
 
 
@@ -67,15 +89,17 @@ def _read(text: str) -> Any:
     dated = re.fullmatch(r"(?:datetime\.)?date(?:time)?\((\d+), (\d+), (\d+)(?:, \d+)*\)", text)
     if dated:
         return "-".join(part.zfill(2) for part in dated.groups())
+    # `literal_eval` reads names as errors, and a contract has its own word for these (`not_finite`).
     if text in ("nan", "inf", "-inf"):
         return float(text)
     try:
+        # Bounded, since the parser's time and memory grow with what a guest printed.
         return ast.literal_eval(text) if len(text) <= 4_000 else text
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
 
 
-def problems_of(value: Any, contract: Contract, execution: Execution) -> Iterator[_Problem]:
+def _problems_of(value: Any, contract: Contract, execution: Execution) -> Iterator[_Problem]:
     """Code, sentence and hint of everything that is wrong with a value."""
     if value is None:
         if not contract.nullable:
@@ -92,6 +116,7 @@ def _number(value: Any, contract: Contract, execution: Execution) -> Iterator[_P
         unit = (_SIGNS.get(found[1] or "") or found[2] or "") if found else ""
         match = _NUMBER.search(value)
         bare = value if match is None else value[: match.start()] + value[match.end() :]
+        # `$1,204.50` and `1204.5 EUR` are numbers, `about 12 people` is a sentence.
         fits = match is not None and (not bare.strip(" $€£¥₹%") or unit or bare.strip() == contract.unit)
         value = float(match[0].replace(",", "").replace("_", "")) if match is not None and fits else value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -100,6 +125,7 @@ def _number(value: Any, contract: Contract, execution: Execution) -> Iterator[_P
     if isinstance(value, float) and not math.isfinite(value):
         yield "not_finite", f"the result is {value}", "Look for a division by zero or missing values before it."
         return
+    # 42.0 is whole: a sum in pandas is a float as soon as a cell was missing.
     if contract.type == "integer" and value != int(value):
         yield (
             "type",
@@ -107,6 +133,7 @@ def _number(value: Any, contract: Contract, execution: Execution) -> Iterator[_P
             "Count rather than divide, or round on purpose.",
         )
     yield from _bounds(value, contract, "")
+    # Two currencies contradict each other; any other three capital letters may be anything.
     if unit and contract.unit in _CURRENCIES and unit in _CURRENCIES and unit != contract.unit:
         yield "unit", f"the result is in {unit} and not in {contract.unit}", "Convert it, with the rate that was used."
 
@@ -162,21 +189,23 @@ def _named(value: Any) -> str:
     return f"{type(value).__name__} {value!r:.60}"
 
 
-def check_table(execution: Execution, contract: Contract) -> list[Warning]:
-    """What of the table that a run gave, as its value or the last of its displays, breaks the contract."""
+def _check_table(execution: Execution, contract: Contract) -> list[Warning]:
+    """Return what of the table that a run gave, as its value or the last of its displays, breaks the contract."""
     table = _table(execution)
     if table is None:
-        return [broken("type", "the result is no table", "Let the last line be the DataFrame or the query.")]
+        return [_broken("type", "the result is no table", "Let the last line be the DataFrame or the query.")]
     rows = [row for row in table["data"] if isinstance(row, dict)]
     names = _names(table, rows)
     found = [*_columns(contract, names, rows), *_rows(contract, table, len(rows))]
     needed = {*contract.unique, *contract.not_null, *(total.column for total in contract.totals)}
+    # Columns of the contract itself are told by `_columns` already.
     lacking = [name for name in sorted(needed) if name not in names and name not in (contract.columns or ())]
     found += [
-        broken("column_missing", f"there is no column {name!r}", f"There are {', '.join(names[:20])}.")
+        _broken("column_missing", f"there is no column {name!r}", f"There are {', '.join(names[:20])}.")
         for name in lacking
     ]
     found += [*_unique(contract, names, rows), *_gaps(contract, names, rows), *_totals(contract, names, rows, table)]
+    # Counts of rows come from the whole table; all else was seen of the first rows alone.
     partial = bool(table.get("truncated")) and (contract.unique or contract.not_null or contract.columns)
     if partial and not found:
         found.append(
@@ -214,14 +243,14 @@ def _columns(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[st
         return
     for name, kind in wanted.items():
         if name not in names:
-            yield broken(
+            yield _broken(
                 "column_missing", f"there is no column {name!r}", f"There are {', '.join(names[:20])}.", column=name
             )
             continue
         wrong = [row for row, one in enumerate(rows, 1) if one.get(name) is not None and not _is(kind, one[name])]
         if wrong:
             value = rows[wrong[0] - 1][name]
-            yield broken(
+            yield _broken(
                 "column_type",
                 f"column {name!r} has {len(wrong)} values that are no {kind}, such as {value!r:.60} in row {wrong[0]}",
                 f"Convert the column to {kind}, and look at what does not convert.",
@@ -230,7 +259,7 @@ def _columns(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[st
             )
     extra = [name for name in names if name not in wanted]
     if extra and not contract.extra_columns:
-        yield broken(
+        yield _broken(
             "extra_columns",
             f"there are more columns: {', '.join(extra[:20])}",
             "Select the columns.",
@@ -255,14 +284,14 @@ def _rows(contract: Contract, table: Mapping[str, Any], shown: int) -> Iterator[
     told = table.get("row_count")
     count = told if isinstance(told, int) else shown
     if contract.min_rows is not None and count < contract.min_rows:
-        yield broken(
+        yield _broken(
             "too_few_rows",
             f"{count} rows, {contract.min_rows} is the least",
             "Look for a filter or an inner join that drops rows.",
             rows=count,
         )
     if contract.max_rows is not None and count > contract.max_rows:
-        yield broken(
+        yield _broken(
             "too_many_rows",
             f"{count} rows, {contract.max_rows} is the most",
             "Look for a join that repeats rows.",
@@ -273,11 +302,12 @@ def _rows(contract: Contract, table: Mapping[str, Any], shown: int) -> Iterator[
 def _unique(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[Warning]:
     if not contract.unique or any(name not in names for name in contract.unique):
         return
+    # By `repr`, because cells may be lists and dicts, and because 1 and True are two keys.
     keys = Counter(tuple(repr(row.get(name)) for name in contract.unique) for row in rows)
     repeated = [(key, count) for key, count in keys.items() if count > 1]
     if repeated:
         key, count = repeated[0]
-        yield broken(
+        yield _broken(
             "not_unique",
             f"{len(repeated)} keys of {', '.join(contract.unique)} stand in several rows, "
             f"such as {', '.join(key)} in {count}",
@@ -291,7 +321,7 @@ def _gaps(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[str, 
     for name in contract.not_null:
         missing = [row for row, one in enumerate(rows, 1) if name in names and one.get(name) is None]
         if missing:
-            yield broken(
+            yield _broken(
                 "null",
                 f"column {name!r} has {len(missing)} missing values, the first in row {missing[0]}",
                 "Look for an outer join or a conversion that failed.",
@@ -309,16 +339,18 @@ def _totals(
         values = [row.get(total.column) for row in rows]
         numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
         if table.get("truncated"):
-            yield broken(
+            yield _broken(
                 "total_unknown",
                 f"the sum of {total.column!r} cannot be told: not all rows are here",
                 "Print the sum in a run.",
             )
             continue
+        # Exact but for the last rounding, so that the order of rows decides nothing.
         found = math.fsum(numbers)
+        # A share of the total, and of 1 where that is smaller: near 0 a share would allow nothing.
         if abs(found - total.value) > total.tolerance * max(1.0, abs(total.value)):
             share = f" ({found / total.value:.4g} times)" if total.value else ""
-            yield broken(
+            yield _broken(
                 "total",
                 f"the sum of {total.column!r} is {found:g} and not {total.value:g}{share}",
                 "Rows were lost or count twice: compare the sums before and after each join and filter.",

@@ -1,7 +1,8 @@
 """Contracts: what a result has to be, said before it is there, and looked at afterwards.
 
 A contract is plain data, such as `{"type": "number", "min": 0, "unit": "EUR"}` or `{"type": "table", "columns": […]}`.
-`Contract.of` checks it and names the key that cannot be meant; `check_contract` says what of a result breaks it.
+`Contract.of` checks it and names the key that cannot be meant; `check_contract` (contract_results.py) says what of a
+result breaks it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from typing import Any, Final
 
 from groundbox.check.patterns import Pattern
 from groundbox.errors import InvalidArgument
-from groundbox.execution import Execution, Warning
 
 TABLE: Final = "application/vnd.dataresource+json"
 TYPES: Final = ("number", "integer", "string", "date", "boolean", "table")
 COLUMN_TYPES: Final = ("number", "integer", "string", "date", "boolean", "any")
-_MOST_SHOWN: Final = 5
 _KEYS: Final = {
+    # `finite` may be said and changes nothing: a number always has to be.
     "number": ("min", "max", "unit", "finite"),
     "integer": ("min", "max", "unit"),
     "string": ("one_of", "pattern", "min_length", "max_length"),
@@ -42,7 +42,7 @@ class Total:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Contract:
-    """What a result has to be, checked.
+    """A contract that was read: type, bounds and shape of a result.
 
     Attributes:
         type: One of `TYPES`.
@@ -134,6 +134,7 @@ class _Reader:
             if found is None:
                 raise InvalidArgument(f"expect[{key!r}]", f"must be a date such as '2024-03-05', not {value!r:.60}")
             return found
+        # True is an int to Python; a bound of True is a mistake of the caller.
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise InvalidArgument(f"expect[{key!r}]", f"must be a number, not {value!r:.60}")
         return value
@@ -187,6 +188,7 @@ class _Reader:
     def _check_order(self, contract: Contract) -> None:
         for low, high in (("min", "max"), ("min_length", "max_length"), ("min_rows", "max_rows")):
             least, most = self._expect.get(low), self._expect.get(high)
+            # Dates were read by then, and texts of dates do not compare as dates.
             if low == "min":
                 least, most = contract.least, contract.most
             if least is not None and most is not None and least > most:
@@ -194,6 +196,7 @@ class _Reader:
 
     def _check_named(self, contract: Contract) -> None:
         """Columns that a rule names are among the columns, where these are all."""
+        # Only where the columns are all there may be, a name that is none of them can never hold.
         if contract.columns is None or contract.extra_columns:
             return
         for key, names in (
@@ -206,43 +209,6 @@ class _Reader:
                     raise InvalidArgument(
                         f"expect[{key!r}]", f"names {name!r}, which is none of the columns; extra_columns is False"
                     )
-
-
-def check_contract(execution: Execution, expect: Mapping[str, Any] | Contract) -> list[Warning]:
-    """What of a result breaks its contract; empty when nothing does.
-
-    Raises:
-        InvalidArgument: The contract cannot be meant.
-    """
-    contract = Contract.of(expect)
-    if not execution.ok:
-        told = f"the run ended as {execution.outcome.value}, so that there is no result"
-        return [_broken("no_result", told, "Mend the failure first.", outcome=execution.outcome.value)]
-    if contract.type == "table":
-        from groundbox.check.contract_results import check_table
-
-        return check_table(execution, contract)
-    return list(_check_value(execution, contract))
-
-
-def _check_value(execution: Execution, contract: Contract) -> Sequence[Warning]:
-    from groundbox.check.contract_results import NO_VALUE, problems_of, value_of
-
-    value = value_of(execution, contract.type)
-    if value is NO_VALUE:
-        return [_broken("no_result", "the run has no value", f"Let the last line be the {contract.type}.")]
-    return [
-        _broken(code, message, hint, value=repr(value)[:200])
-        for code, message, hint in problems_of(value, contract, execution)
-    ]
-
-
-def broken(code: str, message: str, hint: str, **evidence: Any) -> Warning:
-    """A warning of a contract. The rule was given by the caller, so that breaking it is an error."""
-    return Warning(code=f"contract.{code}", tier="error", message=message, evidence=evidence, hint=hint)
-
-
-_broken = broken
 
 
 def as_date(value: Any) -> datetime.datetime | None:

@@ -30,6 +30,7 @@ TIER: Final = "note"
 MOST_RUNS: Final = 10
 _MOST_SHOWN: Final = 8
 _SHOWN_CHARS: Final = 80
+# `<object at 0x7f…>` differs in each process and is no answer.
 _ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
 _ROWS_NEEDED: Final = 2
 # At whatever time, it is another day than in UTC in one of both. As POSIX writes zones, which needs no files.
@@ -37,6 +38,8 @@ _EAST: Final = "<+14>-14"
 _WEST: Final = "<-12>12"
 _EAST_FROM_H: Final = 11  # in the hour before and after, both will do
 _OF_TIME: Final = re.compile(r"time|date|today|now|tz|zone|calendar|ctime|clock", re.IGNORECASE)
+# Runs in the sandbox before the program, in a function of its own, so that no name of it is left;
+# `time.tzset` makes the C library read TZ again.
 _SEEDING: Final = """\
 def _seed():
     import os, time
@@ -56,7 +59,7 @@ del _seed
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Change:
-    """One way to change the circumstances; `number` counts its variants from 1."""
+    """A way to change the circumstances; `number` counts its variants from 1."""
 
     code: str
     words: str
@@ -151,6 +154,7 @@ async def check_determinism_async(
         raise InvalidArgument("mode", f"must be 'cell' or 'call', not {mode!r}: a script draws its seed for itself")
     if isinstance(runs, bool) or not 1 <= runs <= MOST_RUNS:
         raise InvalidArgument("runs", f"must be a whole number from 1 to {MOST_RUNS}, not {runs!r}")
+    # `science` has numpy at hand, whose generator has to be seeded as well.
     for name in ("hash_seed", "profile"):
         if name in sandbox:
             raise InvalidArgument(name, "is what is changed here; leave it out")
@@ -162,20 +166,24 @@ async def check_determinism_async(
         return _outputs(await _run(source, circumstances, options, sandbox))
 
     first = await outputs(base)
+    # A program that fails says so itself; where it fails is no answer that varies.
     if first["outcome"] != "ok":
         return []
     stable, warnings = dict(first), []
     for change in _CHANGES:
         found: dict[str, str] = {}
-        for number in range(1, _variants(change, runs, source, contents) + 1):
+        variants = _variants(change, runs, source, contents)
+        for number in range(1, variants + 1):
             variant = change.variant(base, number)
+            # No table among the files, or one of a single row: another run would only ask the clock again.
             if change.code == "determinism.row_order" and variant.files == base.files:
                 continue
             again = await outputs(variant)
+            # The first run that differed is shown.
             found = {**_differing(stable, again), **found}
         if found:
-            tried = _variants(change, runs, source, contents)
-            warnings.append(_warning(change, stable, found, tried))
+            warnings.append(_warning(change, stable, found, variants))
+        # First of the changes: an output that varies by itself cannot be blamed on what is changed next.
         if change.code == "determinism.clock":
             stable = {name: text for name, text in stable.items() if name not in found}
     return warnings
@@ -202,7 +210,7 @@ def _variants(change: _Change, runs: int, source: str, files: Mapping[str, bytes
 
 
 def _knows_of_time(source: str, files: Mapping[str, bytes]) -> bool:
-    """Whether a program may ask for the time: a word of it stands there, or in a module that was given with it."""
+    """Tell whether a program may ask for the time: a word of it stands there, or in a module that was given with it."""
     modules = (data.decode("utf-8", "replace") for path, data in files.items() if path.endswith(".py"))
     return any(_OF_TIME.search(text) for text in (source, *modules))
 
@@ -229,6 +237,7 @@ def _outputs(execution: Execution) -> dict[str, str]:
 def _differing(stable: Mapping[str, str], again: Mapping[str, str]) -> dict[str, str]:
     """Outputs that are not as they were, with what they are now. Where the number of lines differs, only that."""
     other_lines = "number of lines on stdout"
+    # One line more at the top makes every line another one.
     skip_lines = other_lines not in stable or stable[other_lines] != again[other_lines]
     found = {}
     for name, text in stable.items():
@@ -238,6 +247,7 @@ def _differing(stable: Mapping[str, str], again: Mapping[str, str]) -> dict[str,
             found[name] = ""
         elif not same_text(_ADDRESS.sub("0x…", text), _ADDRESS.sub("0x…", again[name])):
             found[name] = again[name]
+    # Where a value appears that was not there, no output of before differs; the outcome stands for it.
     if "value" in again and "value" not in stable and "outcome" in stable:
         found.setdefault("outcome", again["outcome"])
     return found
@@ -258,7 +268,7 @@ def _warning(change: _Change, stable: Mapping[str, str], found: Mapping[str, str
 
 
 def _same_lines(stable: Mapping[str, str], found: Mapping[str, str]) -> bool:
-    """Whether the same lines stand in another order."""
+    """Tell whether the same lines stand in another order."""
     return sorted(found.values()) == sorted(stable[name] for name in found)
 
 
@@ -278,7 +288,9 @@ def _shuffle(data: bytes, number: int) -> bytes:
     ended = rows[-1].endswith(b"\n")
     rows = [row.rstrip(b"\r\n") for row in rows]
     before = list(rows)
+    # A seed of its own: the same shuffle in each call, so that warnings repeat word by word.
     random.Random(number).shuffle(rows)
+    # Two rows stay as they are in half of all shuffles.
     if rows == before:
         rows.reverse()
     ending = b"\r\n" if header.endswith(b"\r\n") else b"\n"

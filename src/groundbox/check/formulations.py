@@ -29,7 +29,7 @@ MOST_CANDIDATES: Final = 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One program.
+    """A program that answers the question.
 
     Attributes:
         options: Arguments of `run` for it alone, such as `mode`, `stdin` or `dialect`.
@@ -110,12 +110,15 @@ def agreement(executions: Sequence[Execution], *, ordered: bool = False, rel_tol
         if not execution.ok:
             failed.append(number)
             continue
+        # Compared with the first of each group: with a tolerance, being alike is not transitive, and the order of
+        # candidates has to decide the same way each time.
         for group in groups:
             if difference_of(executions[group[0]], execution, ordered=ordered, rel_tol=rel_tol) is None:
                 group.append(number)
                 break
         else:
             groups.append([number])
+    # Sorted by the first member where sizes are equal, so that the same answers make the same groups.
     groups.sort(key=lambda group: (-len(group), group[0]))
     chosen = votes(groups)
     return Agreement(
@@ -132,6 +135,7 @@ def difference_of(one: Execution, other: Execution, *, ordered: bool, rel_tol: f
     tables = table_of(one), table_of(other)
     if tables[0] is not None and tables[1] is not None:
         return table_difference(tables[0], tables[1], ordered=ordered, rel_tol=rel_tol)
+    # A value and a printed number may be one answer: `42` and `print(42)`.
     if one.text is not None or other.text is not None:
         answers = [each.text if each.text is not None else each.stdout.strip() for each in (one, other)]
         return value_difference(*answers, rel_tol=rel_tol)
@@ -151,6 +155,7 @@ def _disagreement(
     ]
     if not pairs:
         return ()
+    # Of all pairs, the one that differs least shows best where the readings part.
     smallest, one, other = min(pairs, key=lambda pair: pair[0].count)
     sizes = ", ".join(str(len(group)) for group in groups)
     return (

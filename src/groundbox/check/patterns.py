@@ -17,6 +17,7 @@ MOST_STATES: Final = 2_000
 MOST_REPEATS: Final = 200
 MOST_DEPTH: Final = 30
 MOST_TEXT: Final = 20_000
+# As `re` has them for texts: letters and digits of all scripts.
 _CLASSES: Final[dict[str, Callable[[str], bool]]] = {
     "d": str.isdecimal, "D": lambda c: not c.isdecimal(), "s": str.isspace, "S": lambda c: not c.isspace(),
     "w": lambda c: c.isalnum() or c == "_", "W": lambda c: not (c.isalnum() or c == "_"),
@@ -53,9 +54,11 @@ class Pattern:
         return _Reader(argument, text).pattern()
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text matches. A text of over `MOST_TEXT` characters does not."""
+        """Tell whether the whole text matches. A text of over `MOST_TEXT` characters does not."""
         if len(text) > MOST_TEXT:
             return False
+        # Thompson's simulation (Regular expression search algorithm, CACM 1968): all states at once, so that a text of
+        # n characters costs n times the number of states, whatever the pattern.
         current = self._reach({self._start})
         for character in text:
             taken: set[int] = set()
@@ -91,6 +94,7 @@ class Pattern:
 class _Reader:
     def __init__(self, argument: str, text: str) -> None:
         self._argument, self._text = argument, text.removeprefix("^")
+        # The whole text has to match in any case, so that anchors at both ends say nothing.
         if self._text.endswith("$") and not self._text.endswith("\\$"):
             self._text = self._text[:-1]
         self._whole, self._at, self._depth = text, 0, 0
@@ -150,6 +154,7 @@ class _Reader:
             return first, end
         start = last = self._new()
         out = self._new()
+        # `x{2,4}` is x x x? x?: copies beyond `least` may be left by `out`. `*` and `+` loop in their last copy.
         for number in range(max(least, most or least, 1)):
             if number:
                 self._at = begin
@@ -161,6 +166,7 @@ class _Reader:
                 self._join(end, first)
             last = end
         self._join(last, out)
+        # `x{0}` was built once, to be read and counted, and is then gone around.
         if most == 0:
             start = self._new()
             self._join(start, out)
@@ -226,6 +232,7 @@ class _Reader:
         opposite = self._text.startswith("^", self._at)
         self._at += opposite
         parts: list[Callable[[str], bool]] = []
+        # A `]` that stands first is a letter of the set, as in POSIX.
         while self._at < len(self._text) and (self._text[self._at] != "]" or not parts):
             character = self._text[self._at]
             self._at += 1
@@ -245,6 +252,7 @@ class _Reader:
         return lambda c: any(part(c) for part in parts) is not opposite
 
 
+# Functions and not lambdas in the loop above, which would all see its last characters.
 def _between(low: str, high: str) -> Callable[[str], bool]:
     return lambda c: low <= c <= high
 

@@ -31,7 +31,7 @@ _SEED: Final = 18
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What was counted for a rule.
+    """Precision of a rule, and what it was counted on.
 
     Attributes:
         precision: The mean over databases.
@@ -51,7 +51,7 @@ class Measured:
 
 
 def measured(shares: Mapping[str, Sequence[float]]) -> Measured:
-    """What follows from the databases in which a rule spoke up: for each question there, the share of wrong queries."""
+    """Measure a rule by the databases in which it spoke up: for each question there, the share of wrong queries."""
     databases = [list(each) for each in shares.values() if each]
     if not databases:
         return Measured()

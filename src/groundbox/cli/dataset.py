@@ -17,19 +17,19 @@ from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
 from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import check_host
 from groundbox.cli.terminal import one_line
-from groundbox.dataset import narrating
+from groundbox.dataset import narration
 from groundbox.dataset.build import Tools
 from groundbox.dataset.executor import DEADLINE_S, STALL_S, Executor, LocalExecutor
 from groundbox.dataset.files import published
 from groundbox.dataset.grammar import CONSTRUCTS, Grammar
 from groundbox.dataset.grammar import problems as problems_of
+from groundbox.dataset.item_runs import RunLimits
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problems.reading import FORMATS
+from groundbox.dataset.program_runner import SandboxRunner
 from groundbox.dataset.progress import Line, Progress, Quiet
-from groundbox.dataset.running import SandboxRunner
-from groundbox.dataset.runs import Patience
 from groundbox.dataset.selection import Shares, Taste
-from groundbox.dataset.tasks.all import TASKS
+from groundbox.dataset.tasks.registry import TASKS
 from groundbox.dataset.translation import prompts
 from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.errors import GroundboxError, InvalidArgument
@@ -85,12 +85,12 @@ def _number(name: str, default: float, words: str, *, least: float = 1, most: fl
     least=0,
 )
 @click.option("--task", "tasks", multiple=True, type=click.Choice(TASKS), help="What is asked; by default all of them.")
-@click.option("--style", "styles", multiple=True, type=click.Choice(narrating.STYLES), help="By default all of them.")
+@click.option("--style", "styles", multiple=True, type=click.Choice(narration.STYLES), help="By default all of them.")
 @_number("samples-per-item", _usual("samples_per_item"), "Most questions about one run.")
 @_number("max-chars", _usual("max_chars"), "Longest telling of a run.", least=200)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of every choice.")
-@_number("cpu-s", Patience().cpu_s, "Processor seconds of a plain run.", least=0.1)
-@_number("traced-cpu-s", Patience().traced_cpu_s, "Processor seconds of a traced run.", least=0.1)
+@_number("cpu-s", RunLimits().cpu_s, "Processor seconds of a plain run.", least=0.1)
+@_number("traced-cpu-s", RunLimits().traced_cpu_s, "Processor seconds of a traced run.", least=0.1)
 @_number("soft-events", TraceOptions().soft_events, "Records after which what was shown twice is folded.")
 @_number("most-steps", Taste().most_steps, "Recorded lines of a run, beyond which it is dropped.")
 @click.option("--stable-only", is_flag=True, help="Drop runs that another build may not repeat.")
@@ -298,11 +298,11 @@ def _options(problems: tuple[Path, ...], given: dict[str, Any]) -> BuildOptions:
         made_inputs=given["made_inputs"],
         smaller_runs=given["smaller_runs"],
         tasks=given["tasks"] or TASKS,
-        styles=given["styles"] or narrating.STYLES,
+        styles=given["styles"] or narration.STYLES,
         samples_per_item=given["samples_per_item"],
         seed=given["seed"],
         max_chars=given["max_chars"],
-        patience=Patience(cpu_s=given["cpu_s"], traced_cpu_s=given["traced_cpu_s"], stable_only=given["stable_only"]),
+        patience=RunLimits(cpu_s=given["cpu_s"], traced_cpu_s=given["traced_cpu_s"], stable_only=given["stable_only"]),
         trace=TraceOptions(soft_events=given["soft_events"]),
         taste=Taste(most_steps=given["most_steps"]),
         shares=Shares(validation=given["validation"], test=given["test"]),
@@ -375,7 +375,7 @@ def _tools(
     tokenizer: Path | None,
     start: Callable[[Callable[[str], None]], Executor] | None = None,
 ) -> Tools:
-    from groundbox.dataset.tally import from_file
+    from groundbox.dataset.build_statistics import from_file
 
     def tell(words: str) -> None:
         progress.end()
@@ -387,8 +387,8 @@ def _tools(
     return Tools(
         runner=SandboxRunner(at_once=executor.workers, options=trace),
         executor=executor,
-        narrator=narrating.tell,
-        prover=narrating.prove,
+        narrator=narration.tell,
+        prover=narration.prove,
         progress=progress,
         tokenizer=None if tokenizer is None else from_file(tokenizer),
     )

@@ -172,8 +172,8 @@ class _ModelRun:
     async def carry_out(self) -> dict[str, Any]:
         """Ask, judge, and write the report."""
         from groundbox.dataset.executor import LocalExecutor
+        from groundbox.dataset.program_runner import SandboxRunner
         from groundbox.dataset.progress import Line, Progress, Quiet
-        from groundbox.dataset.running import SandboxRunner
         from groundbox.learn.evaluation.model import Tools, evaluate
         from groundbox.learn.evaluation.results import opened
         from groundbox.learn.evaluation.suites import Means

@@ -29,6 +29,7 @@ MOST: Final = 4
 ORIGIN: Final = "search"
 _MOST_ITEMS: Final = 12
 """Longest list or text that is made; longer ones make runs that nobody reads."""
+# Of numbers: larger ones make loops that nobody follows.
 _LARGEST: Final = 10_000
 
 
@@ -80,6 +81,7 @@ _KINDS: Final = {int: "int", float: "float", str: "str", bool: "bool"}
 def seek(problem: Problem, wanted: Any, tried: Sequence[Tried]) -> Guess | None:
     """The next guess, or None where nothing more is known to try."""
     node = signature.entry_of(problem)
+    # Guesses are made by name; what `*args` holds has none.
     if node is None or node.args.posonlyargs or node.args.vararg or node.args.kwarg or len(tried) >= MOST:
         return None
     kinds = _kinds(problem, node)
@@ -87,6 +89,7 @@ def seek(problem: Problem, wanted: Any, tried: Sequence[Tried]) -> Guess | None:
         return None
     seen = [_seen(each) for each in tried]
     known = {each.case.key() for each in tried}
+    # The generator proposes again what it proposed before; the first that was not run yet and is short is taken.
     for given, why in _guesses(node, kinds, wanted, seen):
         case = Case(number=0, kwargs=given, origin=ORIGIN)
         if case.key() not in known and _is_small(given):
@@ -135,6 +138,7 @@ def _guesses(
     """Arguments with the reason for them, the best founded first."""
     constants = {name: _constants(node, name, kinds[name]) for name in kinds}
     first = {name: (constants[name] or _SIMPLE[kind])[0] for name, kind in kinds.items()}
+    # First of all: where the program itself says which arguments lead to the constant, no run is needed to find them.
     yield from _guarded(node, kinds, first, wanted)
     if not seen:
         told = [
@@ -150,6 +154,7 @@ def _guesses(
     yield from _along_a_line(kinds, wanted, [each for each in seen if not each.failed])
     if not last.failed:
         yield from _directed(kinds, constants, wanted, last)
+    # Goes on from the last arguments that did not fail, since they are known to be of the right kind.
     base = next((each.given for each in reversed(seen) if not each.failed), last.given)
     for turn in itertools.count():
         others = [(name, [*constants[name], *_SIMPLE[kind]]) for name, kind in kinds.items()]
@@ -196,6 +201,7 @@ def _returns(body: Sequence[ast.stmt], tests: tuple[Any, ...]) -> Iterator[tuple
         if isinstance(each, ast.If):
             yield from _returns(each.body, (*tests, (each.test, True)))
             yield from _returns(each.orelse, (*tests, (each.test, False)))
+            # What follows is an `else` in all but its word.
             if isinstance(each.body[-1], ast.Return | ast.Raise):
                 tests = (*tests, (each.test, False))
 
@@ -210,6 +216,7 @@ def _meeting(
         case ast.Name(id=name) if name in kinds:
             values = [each for each in _SIMPLE[kinds[name]] if bool(each) is holds]
             return {name: values[0]} if values else None
+        # One part of an OR is enough to make it true, one part of an AND to make it false.
         case ast.BoolOp(op=op, values=[one, *_]) if isinstance(op, ast.And) is not holds:
             return _meeting(one, kinds, given, holds=holds)
         case ast.BoolOp(values=all_of):
@@ -222,6 +229,7 @@ def _meeting(
             return found
         case ast.Compare(left=left, ops=[_], comparators=[_]):
             names = {part.id for part in ast.walk(left) if isinstance(part, ast.Name)} & kinds.keys()
+            # A test of two parameters would have to be solved for both at once.
             if len(names) == 1:
                 (name,) = names
                 return _satisfied(test, name, kinds[name], holds=holds)
@@ -237,6 +245,7 @@ def _satisfied(test: ast.Compare, name: str, kind: str, *, holds: bool) -> dict[
     measure = _measure(test.left, name)
     if measure is None:
         return None
+    # At the bound and one to each side: whichever of the six comparisons it is, one of these meets it.
     near: list[Any] = [bound, bound + 1, bound - 1] if kind == "int" and isinstance(bound, int) else [bound]
     if isinstance(bound, list | tuple | set | str) and not isinstance(bound, str):
         near = sorted(bound, key=literals.text)
@@ -245,6 +254,7 @@ def _satisfied(test: ast.Compare, name: str, kind: str, *, holds: bool) -> dict[
             _of_length(_SIMPLE[kind][0], size) for size in (bound, bound + 1, bound - 1) if 0 <= size <= _MOST_ITEMS
         ]
     for value in [*near, *_SIMPLE[kind]]:
+        # By type, or True would do for 1.
         if type(value) is type(_SIMPLE[kind][0]) and _truth(test.ops[0], measure, value, bound) is holds:
             return {name: value}
     return None
@@ -340,7 +350,7 @@ def _holds(relation: Callable[[Any], Any], value: Any, result: Any) -> bool:
 
 
 def _result(work: Callable[..., Any], *given: Any) -> Any:
-    """What the work gives, or None where it cannot be done with such values."""
+    """Return what the work gives, or None where it cannot be done with such values."""
     try:
         return work(*given)
     except (TypeError, ValueError, AttributeError, ArithmeticError):
@@ -360,6 +370,7 @@ def _along_a_line(kinds: Mapping[str, str], wanted: Any, seen: Sequence[_Seen]) 
                 continue
             x, y = a.given[name], b.given[name]
             at = _result(_on_line, wanted, (x, a.value), (y, b.value))
+            # Two results that differ by little put the third far away.
             if at is None or not abs(at) <= _LARGEST:  # nan, too
                 continue
             value = round(at) if kind == "int" else round(at, 6)

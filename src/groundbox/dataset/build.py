@@ -2,7 +2,7 @@
 
 Theory of operation. The problems are cut into shards of a few items each. The stage `run` turns a shard into
 a part with the items and their traces; when all have run, what concerns several problems is decided
-(`groundbox.dataset.verdicts`); the stage `lessons` turns each part into samples; then the parts are written out
+(`groundbox.dataset.dataset_filters`); the stage `lessons` turns each part into samples; then the parts are written out
 in the order of the problems. All parts go through the store, which keeps them whole or not at all, and each depends on
 its shard alone. So neither the number of workers nor an interruption changes a byte of what is written;
 only report.json, which has the times, differs.
@@ -18,39 +18,39 @@ from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset import (
-    card,
-    extra,
+    dataset_card,
+    dataset_filters,
     files,
-    foreign,
-    lessons,
-    page,
+    model_telling,
+    optional_imports,
+    part_store,
+    report_page,
     sample_files,
     shard_runs,
-    store,
-    verdicts,
+    shard_samples,
 )
-from groundbox.dataset.clock import Clock
+from groundbox.dataset.build_statistics import BuildStatistics, Tokenizer
+from groundbox.dataset.cpu_time import BuildClock
+from groundbox.dataset.dataset_filters import FilterDecisions
 from groundbox.dataset.executor import Divisible, Executor, Part, Shard, carry_out, quarantining
-from groundbox.dataset.foreign import ForeignProver
-from groundbox.dataset.item import Ran, problems_payload, read_part
-from groundbox.dataset.lessons import Lesson, Teacher
-from groundbox.dataset.narrating import Narrator, Prover, Untold, untold
+from groundbox.dataset.item import ProblemRuns, problems_payload, read_part
+from groundbox.dataset.model_telling import TellingProver
+from groundbox.dataset.narration import Narrator, Prover, Untold, untold
 from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.part_store import Store
 from groundbox.dataset.problem import Drop, Problem
 from groundbox.dataset.problems.reading import parse, read
+from groundbox.dataset.program_runner import Runner
 from groundbox.dataset.progress import Progress, Quiet
-from groundbox.dataset.running import Runner
-from groundbox.dataset.shard_runs import Lab
-from groundbox.dataset.store import Store
-from groundbox.dataset.tally import Tally, Tokenizer
-from groundbox.dataset.verdicts import Verdicts
+from groundbox.dataset.shard_runs import RunWork
+from groundbox.dataset.shard_samples import SampledItem, SampleWork
 from groundbox.errors import InvalidArgument
 
 REPORT: Final = "report.json"
 PAGE: Final = "report.html"
 CARD: Final = "README.md"
 _SHARD_ITEMS: Final = 16
-_FILES: Final = {shard_runs.STAGE: ("traces", "jsonl"), lessons.STAGE: ("jsonl",)}
+_FILES: Final = {shard_runs.STAGE: ("traces", "jsonl"), shard_samples.STAGE: ("jsonl",)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class Tools:
     Attributes:
         untold: Which runs cannot be told whole, so that smaller inputs are looked for.
         tokenizer: What the report counts lengths in beside characters.
-        foreign_prover: Of tellings by others than the narrator.
+        telling_prover: Of tellings by others than the narrator.
         parts: Where parts are kept beside the folder of the build: `s3://BUCKET/PREFIX` or a folder.
     """
 
@@ -71,7 +71,7 @@ class Tools:
     untold: Untold = untold
     progress: Progress = dataclasses.field(default_factory=Quiet)
     tokenizer: Tokenizer | None = None
-    foreign_prover: ForeignProver = foreign.prove
+    telling_prover: TellingProver = model_telling.prove
     parts: str | None = None
 
 
@@ -84,11 +84,14 @@ async def build(options: BuildOptions, out: Path, tools: Tools) -> dict[str, Any
         SandboxUnavailable: Nothing can be run on this machine.
         ShardFailed: A shard could not be carried out; what is done stays.
     """
-    extra.check()
+    optional_imports.check()
     counted_in = None if tools.tokenizer is None else tools.tokenizer.name
-    with store.opened(out, {**options.arguments(), "tokenizer": counted_in}, tools.parts) as opened:
+    with part_store.opened(out, {**options.arguments(), "tokenizer": counted_in}, tools.parts) as opened:
+        # By digests and not by the manifest alone: a file of a finished build that was changed or lost is written
+        # again.
         if not is_whole(out, opened.finished()):
             opened.finish(None)
+            # Before anything is run, and in a thread, because an object store takes seconds for each part.
             await asyncio.to_thread(opened.level, _FILES)
             await _Build(options, out, tools, opened).carry_through()
         opened.clear()
@@ -115,19 +118,22 @@ def read_report(folder: Path) -> dict[str, Any]:
 class _Build:
     def __init__(self, options: BuildOptions, out: Path, tools: Tools, opened: Store) -> None:
         self.options, self.out, self.tools, self.store = options, out, tools, opened
-        self.clock = Clock(opened.folder / "clock.json")
+        self.clock = BuildClock(opened.folder / "clock.json")
         self.counts: list[int] = []
 
     async def carry_through(self) -> None:
+        # Each step needs all of the one before it: duplicates and splits are decided over all problems.
         await self._run()
-        decided = verdicts.decide(self._judged(), self.options)
+        decided = dataset_filters.decide(self._judged(), self.options)
         await self._teach(decided)
         self.tools.progress.end()
         self._write(decided)
 
     async def _run(self) -> None:
         tools = self.tools
-        work = Lab(runner=tools.runner, options=self.options, executor=tools.executor, untold=tools.untold)
+        work = RunWork(runner=tools.runner, options=self.options, executor=tools.executor, untold=tools.untold)
+        # The problems are read twice: once to count, so that progress knows its total, once as shards are asked for. To
+        # hold all of them would cost more memory than all else here.
         self.counts = [sum(map(self._weight, chunk)) for chunk in self._chunks()]
         shards = (
             Shard(stage=shard_runs.STAGE, number=number, payload=problems_payload(chunk))
@@ -135,20 +141,21 @@ class _Build:
         )
         await self._stage(shard_runs.STAGE, shards, work, lambda shard: tools.executor.run(work, shard))
 
-    async def _teach(self, decided: Verdicts) -> None:
+    async def _teach(self, decided: FilterDecisions) -> None:
         tools = self.tools
-        work = Teacher(options=self.options, narrator=tools.narrator, prover=tools.prover)
+        work = SampleWork(options=self.options, narrator=tools.narrator, prover=tools.prover)
         shards = (
-            Shard(stage=lessons.STAGE, number=number, payload=self._lessons(number, decided))
+            Shard(stage=shard_samples.STAGE, number=number, payload=self._lessons(number, decided))
             for number in range(len(self.counts))
         )
-        await self._stage(lessons.STAGE, shards, work, lambda shard: tools.executor.compute(work, shard))
+        await self._stage(shard_samples.STAGE, shards, work, lambda shard: tools.executor.compute(work, shard))
 
-    def _lessons(self, number: int, decided: Verdicts) -> dict[str, Any] | None:
-        if self.store.has(lessons.STAGE, number, "jsonl"):
+    def _lessons(self, number: int, decided: FilterDecisions) -> dict[str, Any] | None:
+        if self.store.has(shard_samples.STAGE, number, "jsonl"):
+            # Its part would have to be read from the disk and sent to nobody.
             return None  # nothing is made of it
         ran = {suffix: self.store.read(shard_runs.STAGE, number, suffix) for suffix in ("jsonl", "traces")}
-        return lessons.payload(verdicts.wanted(self._part(number), decided), ran)
+        return shard_samples.payload(dataset_filters.wanted(self._part(number), decided), ran)
 
     async def _stage(
         self, stage: str, shards: Iterable[Shard], work: Divisible, submit: Callable[[Shard], Awaitable[Part]]
@@ -163,6 +170,7 @@ class _Build:
             marker="jsonl",
         ):
             done += self.counts[shard.number]
+            # Asked once for each shard, since it gives what was spent since it was asked last.
             self.clock.host(self.tools.executor.spent_s())
             self.tools.progress.step(stage, done, total, resumed=shard.number in resumed)
             self.clock.tick()
@@ -185,6 +193,8 @@ class _Build:
         weight = 0
         for each in self._problems():
             more = self._weight(each)
+            # A problem is never cut: what is decided among its items (equal outputs, inputs already taken) needs all of
+            # them. Where the cuts are depends on the problems alone, so that a resumed build finds its parts.
             if chunk and weight + more > _SHARD_ITEMS:
                 yield chunk
                 chunk, weight = [], 0
@@ -193,44 +203,53 @@ class _Build:
         if chunk:
             yield chunk
 
-    def _part(self, number: int) -> Iterator[Ran | Drop]:
-        return verdicts.judged(read_part(self.store.path(shard_runs.STAGE, number, "jsonl")), self.options)
+    def _part(self, number: int) -> Iterator[ProblemRuns | Drop]:
+        return dataset_filters.judged(read_part(self.store.path(shard_runs.STAGE, number, "jsonl")), self.options)
 
-    def _judged(self) -> Iterator[Ran | Drop]:
+    def _judged(self) -> Iterator[ProblemRuns | Drop]:
         for number in range(len(self.counts)):
             yield from self._part(number)
 
-    def _write(self, decided: Verdicts) -> None:
-        tally = Tally(tokenizer=self.tools.tokenizer)
+    def _write(self, decided: FilterDecisions) -> None:
+        statistics = BuildStatistics(tokenizer=self.tools.tokenizer)
         with sample_files.writing(self.out) as writer:
             for number in range(len(self.counts)):
-                self._write_part(number, decided, tally, writer)
-        facts = tally.report(decided)
-        files.publish(self.out / CARD, card.card(facts).encode())
-        files.publish(self.out / PAGE, page.page(facts, tally, decided).encode())
+                self._write_part(number, decided, statistics, writer)
+        facts = statistics.report(decided)
+        files.publish(self.out / CARD, dataset_card.card(facts).encode())
+        files.publish(self.out / PAGE, report_page.page(facts, statistics, decided).encode())
         digests = {name: files.digest(self.out / name) for name in (*sample_files.FILES, CARD, PAGE)}
+        # The report is written last and has the digests of all else: who finds it finds a whole dataset.
         made = {"kept": facts["kept"], "samples": facts["samples"], "claims": facts["claims"]["proven"]}
         times = {"seconds": self.clock.seconds(), "per_cpu_hour": self.clock.per_cpu_hour(**made)}
         report = {**facts, **times, "files": digests, "arguments": self.options.arguments()}
         files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
         self.store.finish({**digests, REPORT: files.digest(self.out / REPORT)})
 
-    def _write_part(self, number: int, decided: Verdicts, tally: Tally, writer: sample_files.Writer) -> None:
-        taught: dict[str, Lesson] = {}
-        for each in lessons.read(self.store.path(lessons.STAGE, number, "jsonl")):
-            if isinstance(each, Lesson):
+    def _write_part(
+        self, number: int, decided: FilterDecisions, statistics: BuildStatistics, writer: sample_files.Writer
+    ) -> None:
+        taught: dict[str, SampledItem] = {}
+        for each in shard_samples.read(self.store.path(shard_samples.STAGE, number, "jsonl")):
+            if isinstance(each, SampledItem):
                 taught[each.item] = each
             else:
                 self.clock.add(each)
         for found in self._part(number):
             if isinstance(found, Drop):
-                tally.drop(found)
+                statistics.drop(found)
                 writer.drop(found)
             else:
-                self._write_problem(decided.apply(found), taught, tally, writer)
+                self._write_problem(decided.apply(found), taught, statistics, writer)
 
-    def _write_problem(self, ran: Ran, taught: Mapping[str, Lesson], tally: Tally, writer: sample_files.Writer) -> None:
-        tally.ran(ran)
+    def _write_problem(
+        self,
+        ran: ProblemRuns,
+        taught: Mapping[str, SampledItem],
+        statistics: BuildStatistics,
+        writer: sample_files.Writer,
+    ) -> None:
+        statistics.ran(ran)
         self.clock.add(ran.cpu_s)
         for drop in ran.drops:
             writer.drop(drop)
@@ -238,8 +257,10 @@ class _Build:
             if item.drop is not None:
                 writer.drop(item.drop)
                 continue
+            # Each item without a drop was asked for by `dataset_filters.wanted`; a missing one is a fault of ours and
+            # raises.
             lesson = taught[item.id]
-            tally.lesson(lesson)
+            statistics.lesson(lesson)
             if lesson.drop is not None:
                 writer.drop(lesson.drop)
             for sample in lesson.samples if lesson.drop is None else ():
@@ -247,7 +268,7 @@ class _Build:
 
 
 def is_whole(out: Path, digests: Mapping[str, str] | None) -> bool:
-    """Whether the files of a finished build are there as they were written."""
+    """Tell whether the files of a finished build are there as they were written."""
     if digests is None:
         return False
     return all((out / name).is_file() and files.digest(out / name) == each for name, each in digests.items())

@@ -18,8 +18,8 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, Protocol, TypeAlias
 
 from groundbox.dataset.hosts import Host, HostDied, HostFailed
+from groundbox.dataset.part_store import Store
 from groundbox.dataset.processes import begin, starting
-from groundbox.dataset.store import Store
 from groundbox.errors import GroundboxError
 
 logger = logging.getLogger(__name__)

@@ -28,10 +28,12 @@ def published(path: Path) -> Iterator[IO[bytes]]:
         try:
             yield file
             file.flush()
+            # Before the renaming: a name that shows up before its data would be an empty file after a loss of power.
             os.fsync(file.fileno())
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+    # rename(2) is atomic within one file system; the name lies in the folder, which is synced by itself.
     temporary.replace(path)
     _sync_folder(path.parent)
 
@@ -45,6 +47,7 @@ def publish(path: Path, data: bytes) -> None:
 def digest(path: Path) -> str:
     """SHA-256 of a file's bytes; of a folder, of the names and digests of its Python files."""
     if path.is_dir():
+        # With names, so that a file that moved makes another folder.
         parts = [f"{each.relative_to(path)} {digest(each)}" for each in sorted(path.rglob("*.py"))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
     found = hashlib.sha256()
@@ -64,6 +67,7 @@ def locked(path: Path, busy: InvalidArgument) -> Iterator[None]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         try:
+            # flock belongs to the open file and ends with it, also where the process is killed; the file itself stays.
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise busy from None

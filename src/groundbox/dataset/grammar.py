@@ -28,6 +28,7 @@ _DEEPEST: Final = 6
 _MOST_CASES: Final = 20
 _MOST_LINES: Final = 400
 """Lines that a run may take. By the grammar none is endless; loops in loops may be long."""
+# Small grammars run out: one statement over two names and few constants makes few programs.
 _MOST_REFUSED: Final = 2000
 """Programs refused one after the other, after which the options are taken as impossible."""
 
@@ -77,9 +78,12 @@ def problems(count: int, *, grammar: Grammar, seed: int = 0) -> Iterator[dict[st
     refused = 0
     number = 0
     while len(seen) < count:
+        # A generator for each program: how much one draws does not change those after it.
         random_ = random.Random(f"{seed}:{number}")
         number += 1
         source, arguments = _Writer(grammar, random_).program()
+        # Equal sources, equal inputs and runs out of bound are refused and not mended, so that what is kept is drawn
+        # evenly.
         if source in seen or len(set(map(repr, arguments))) < grammar.cases or not _fits(source, arguments, grammar):
             refused += 1
             if refused > _MOST_REFUSED:
@@ -127,6 +131,7 @@ def _watched(function: Callable[..., Any], arguments: Sequence[Any], bound: int)
 
     def look(frame: FrameType, event: str, value: Any) -> Any:
         nonlocal lines
+        # Only the program's own frames count.
         if frame.f_code.co_filename != _FILE:
             return None  # a finalizer of the host, say, which a collection runs in between
         lines += 1
@@ -134,9 +139,11 @@ def _watched(function: Callable[..., Any], arguments: Sequence[Any], bound: int)
             raise _TooLarge
         return look
 
+    # Coverage and debuggers trace by the same hook.
     before = sys.gettrace()
     sys.settrace(look)
     try:
+        # A program may change its list; the caller's is one of the cases.
         result = function(*(list(each) if isinstance(each, list) else each for each in arguments))
     finally:
         sys.settrace(before)
@@ -232,6 +239,7 @@ class _Writer:
         Blocks stand in each other `_DEEPEST` deep and keep one of `_NUMBERS` each, so that some are always left.
         """
         old = [name for name in scope.numbers if name not in scope.kept]
+        # Half of all assignments go to a new name, until names are used up.
         if not old or (self._fresh and self._random.random() < 0.5):
             return self._fresh.pop(0) if self._fresh else next(each for each in _NUMBERS if each not in scope.kept)
         return self._random.choice(old)
@@ -305,6 +313,7 @@ class _Writer:
         name = self._random.choice(falling)
         inside = scope.inner(name)
         lines = [f"{indent}while {name} > {self._random.randint(0, self._grammar.values)}:"]
+        # At least 2 each round, and the name is kept, so that no statement of the body can raise it: the loop ends.
         lines.append(f"{indent}{_INDENT}{name} = {name} - {self._random.randint(2, max(2, self._grammar.values))}")
         return lines + self._block(inside, self._random.randint(0, 1), depth - 1, indent + _INDENT)
 

@@ -27,7 +27,7 @@ class Fault:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a run gave: a value, an exception, and text in any case.
+    """Output of a run: a value or an exception, and text in any case.
 
     Attributes:
         value: The result as nested JSON (`groundbox.trace.record.value`); None for a script.
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Traced:
-    """What is known of a trace without reading it again.
+    """Facts of a trace, known without reading it again.
 
     Attributes:
         stable: Whether the trace under another hash seed was the same.
@@ -89,7 +89,7 @@ class Tried:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Item:
-    """One problem with one input after the sandbox.
+    """A problem with one input after the sandbox.
 
     Attributes:
         runnable: It ended within its limits, untraced, with the same answer under two hash seeds.
@@ -162,8 +162,8 @@ def tried_from_json(data: Mapping[str, Any]) -> Tried:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Ran:
-    """One problem after its runs.
+class ProblemRuns:
+    """A problem after its runs.
 
     Attributes:
         drops: Cases of it that did not come so far, and inputs that could not be made.
@@ -176,19 +176,19 @@ class Ran:
     cpu_s: float = 0.0
 
 
-def dump_part(found: Iterable[Ran | Drop]) -> bytes:
+def dump_part(found: Iterable[ProblemRuns | Drop]) -> bytes:
     """Write a part as lines of JSON."""
     return b"".join(json.dumps(_to_json(each)).encode() + b"\n" for each in found)
 
 
-def read_part(path: Path) -> Iterator[Ran | Drop]:
+def read_part(path: Path) -> Iterator[ProblemRuns | Drop]:
     """Read the problems and drops that a part holds."""
     with path.open("rb") as file:
         for line in file:
             yield _from_json(json.loads(line))
 
 
-def load_part(data: bytes) -> Iterator[Ran | Drop]:
+def load_part(data: bytes) -> Iterator[ProblemRuns | Drop]:
     """Read a part whose bytes are at hand."""
     return (_from_json(json.loads(line)) for line in data.splitlines())
 
@@ -208,7 +208,7 @@ def _entry(each: Problem | Drop) -> dict[str, Any]:
     return {"drop": each.to_json()} if isinstance(each, Drop) else {"problem": problems.to_json(each)}
 
 
-def _to_json(each: Ran | Drop) -> dict[str, Any]:
+def _to_json(each: ProblemRuns | Drop) -> dict[str, Any]:
     if isinstance(each, Drop):
         return {"drop": each.to_json()}
     return {
@@ -219,10 +219,10 @@ def _to_json(each: Ran | Drop) -> dict[str, Any]:
     }
 
 
-def _from_json(data: dict[str, Any]) -> Ran | Drop:
+def _from_json(data: dict[str, Any]) -> ProblemRuns | Drop:
     if "drop" in data:
         return Drop.from_json(data["drop"])
-    return Ran(
+    return ProblemRuns(
         problem=problems.from_json(data["problem"]),
         items=tuple(map(item_from_json, data["items"])),
         drops=tuple(map(Drop.from_json, data["drops"])),

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import copies, files
-from groundbox.dataset.narrating import STYLES
+from groundbox.dataset import deduplication, files
+from groundbox.dataset.item_runs import RunLimits
+from groundbox.dataset.narration import STYLES
 from groundbox.dataset.problems.reading import FORMATS
-from groundbox.dataset.runs import Patience
 from groundbox.dataset.selection import Shares, Taste
-from groundbox.dataset.tasks.all import TASKS
+from groundbox.dataset.tasks.registry import TASKS
 from groundbox.errors import InvalidArgument
 from groundbox.trace.record.options import TraceOptions
 
@@ -22,7 +22,7 @@ VERSION: Final = 3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """What goes into a build, and how.
+    """Inputs of a build, and what is made of them.
 
     Attributes:
         problems: Files and folders, in the order in which their items are written.
@@ -52,12 +52,12 @@ class BuildOptions:
     seed: int = 0
     max_chars: int = 12_000
     lesson_cpu_s: float = 30.0
-    patience: Patience = dataclasses.field(default_factory=Patience)
+    patience: RunLimits = dataclasses.field(default_factory=RunLimits)
     trace: TraceOptions = dataclasses.field(default_factory=TraceOptions)
     taste: Taste = dataclasses.field(default_factory=Taste)
     shares: Shares = dataclasses.field(default_factory=Shares)
-    near_duplicate: float = copies.NEAR_DUPLICATE
-    containment: float = copies.CONTAINMENT
+    near_duplicate: float = deduplication.NEAR_DUPLICATE
+    containment: float = deduplication.CONTAINMENT
 
     def __post_init__(self) -> None:
         _among("format", [self.format] if self.format else [], FORMATS)

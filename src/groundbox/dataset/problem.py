@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import hashlib
 import keyword
 import unicodedata
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ WORKER_DIED: Final = "worker-died"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drop:
-    """One item that is not in the dataset.
+    """An item that is not in the dataset, and why.
 
     Attributes:
         item: `problem/number of the case`, or `file:line` for a line that gave no problem.
@@ -37,6 +36,7 @@ class Drop:
     def to_json(self) -> dict[str, Any]:
         """A line of dropped.jsonl."""
         data = dataclasses.asdict(self)
+        # Empty fields are left out of dropped.jsonl, but for those that every line has.
         return {name: each for name, each in data.items() if each or name in ("item", "problem", "stage", "reason")}
 
     @classmethod
@@ -74,7 +74,7 @@ class Provenance:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shrunk:
-    """What a smaller input was made from.
+    """Origin of a smaller input.
 
     Attributes:
         sha256: Key of the input that it stands for.
@@ -91,7 +91,7 @@ class Shrunk:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """One input.
+    """An input of a problem.
 
     Attributes:
         number: Its place among the cases of the source, counted from 0.
@@ -143,13 +143,10 @@ class Problem:
     provenance: Provenance
     generator: str | None = None
 
-    def source_digest(self) -> str:
-        """SHA-256 of the source."""
-        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
-
 
 def _is_name(text: str) -> bool:
-    """Whether Python reads the text as a name, and as this one."""
+    """Tell whether Python reads the text as a name, and as this one."""
+    # Python normalises names to NFKC when it reads them: a keyword of another form has to go through `**`.
     return text.isidentifier() and not keyword.iskeyword(text) and unicodedata.normalize("NFKC", text) == text
 
 
@@ -157,6 +154,7 @@ def case_to_json(case: Case) -> dict[str, Any]:
     """The JSON form of a case."""
     data: dict[str, Any] = {
         "number": case.number,
+        # Values are encoded with their types, since JSON has no tuples, sets, bytes or keys that are no texts.
         "args": literals.encode(list(case.args)),
         "kwargs": {name: literals.encode(each) for name, each in case.kwargs.items()},
         "stdin": case.stdin,

@@ -27,7 +27,7 @@ class Quiet:
 
 
 class Line:
-    """One line of a terminal, written over and over."""
+    """Progress as a line of a terminal, written over and over."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

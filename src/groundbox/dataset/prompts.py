@@ -1,4 +1,4 @@
-"""What the user says: the program, its input, and the question, in words that vary with the seed."""
+"""Prompts: the program, its input, and the question, in words that vary with the seed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from typing import Final
 
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.tasks.all import task_of
 from groundbox.dataset.tasks.checking import MARK
-from groundbox.dataset.tasks.draft import Draft
+from groundbox.dataset.tasks.registry import task_of
+from groundbox.dataset.tasks.task import Draft
 from groundbox.trace.record.syntax import lines_of
 
 _OPENINGS: Final = (
@@ -33,6 +33,7 @@ _ENDINGS: Final = (
 def ask(problem: Problem, case: Case, draft: Draft, rng: random.Random) -> str:
     """The whole prompt."""
     parts = [f"{rng.choice(_OPENINGS)}\n\n{_listing(problem.source, numbered=task_of(draft.task).numbered)}"]
+    # Drawn also where it is not used, so that later choices are the same with and without a statement.
     heading = rng.choice(_STATEMENTS)
     if problem.statement:
         parts.append(f"{heading}\n{problem.statement}")
@@ -45,7 +46,7 @@ def ask(problem: Problem, case: Case, draft: Draft, rng: random.Random) -> str:
 
 
 def reply(draft: Draft) -> str:
-    """What the assistant says."""
+    """Return what the assistant says."""
     return f"{draft.reasoning}\n\n{MARK} {draft.answer}".lstrip()
 
 
@@ -53,7 +54,9 @@ def _listing(source: str, *, numbered: bool) -> str:
     lines = lines_of(source.rstrip("\n") if numbered else source.strip("\n"))
     if numbered:
         width = len(str(len(lines)))
+        # Blank lines stay in a numbered listing, or its numbers would not be those of the program.
         lines = [f"{number:>{width}} | {line}".rstrip() for number, line in enumerate(lines, 1)]
+    # CommonMark: a fence ends at a line of at least as many backticks, which a docstring may hold.
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", source))])
     return f"{fence}{'' if numbered else 'python'}\n" + "\n".join(lines) + f"\n{fence}"
 

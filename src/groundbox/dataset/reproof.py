@@ -10,9 +10,10 @@ from typing import Any
 
 from groundbox.dataset import problem as problems
 from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.foreign import ForeignProver, Telling, expected_of
 from groundbox.dataset.item import Answer, Item, Tried, answer_from_json, tried_from_json
-from groundbox.dataset.narrating import (
+from groundbox.dataset.item_runs import summary
+from groundbox.dataset.model_telling import Telling, TellingProver, expected_of
+from groundbox.dataset.narration import (
     STYLES,
     Narrator,
     Proved,
@@ -26,11 +27,10 @@ from groundbox.dataset.narrating import (
     unproven_claims,
 )
 from groundbox.dataset.problem import Problem, Provenance
-from groundbox.dataset.runs import summary
 from groundbox.dataset.sample_files import Sample, plain_json
-from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks import registry as tasks
 from groundbox.dataset.tasks.checking import answer_of, parts
-from groundbox.dataset.tasks.draft import View
+from groundbox.dataset.tasks.task import View
 from groundbox.trace.record.reading import Trace
 
 
@@ -53,7 +53,7 @@ class Reproof:
 
     narrator: Narrator
     prover: Prover
-    foreign_prover: ForeignProver
+    telling_prover: TellingProver
     seed: int
     max_chars: int
 
@@ -77,7 +77,7 @@ class Reproof:
             return self.prover(_told(telling_of(row), rows, view), view.trace)
         # Its last line may have been nothing but the answer, which every reply ends with.
         telling = Telling(text=telling_of(row), claims=row.claims_data, answered=True)
-        return self.foreign_prover(telling, view.trace, expected_of(answer, row.entry))
+        return self.telling_prover(telling, view.trace, expected_of(answer, row.entry))
 
     def _row(self, row: Sample, telling: str, view: View) -> Iterator[Difference]:
         if telling_of(row) != telling:

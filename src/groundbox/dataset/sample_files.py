@@ -10,16 +10,14 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
-from groundbox.dataset import extra, files
+from groundbox.dataset import files, optional_imports
 from groundbox.dataset.problem import Drop
 from groundbox.dataset.selection import SPLITS, TRAIN
-
-MOST_NUMBER: Final = 2**53
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One question with its reply.
+    """A question with its reply.
 
     Attributes:
         id: Of the item, with the task.
@@ -85,7 +83,6 @@ class Sample:
         return {"messages": messages, "id": self.id, "task": self.task, "claims": self.claims_data}
 
 
-NAMES: Final = tuple(field.name for field in dataclasses.fields(Sample))
 TYPES: Final[Mapping[str, str]] = {
     field.name: {"int": "int64", "float": "float64", "bool": "bool_"}.get(str(field.type), "string")
     for field in dataclasses.fields(Sample)
@@ -129,13 +126,13 @@ class Writer:
         self.splits: set[str] = set()
 
     def sample(self, sample: Sample) -> None:
-        """One more row."""
+        """Write a row."""
         self.splits.add(sample.split)
         self._table.add(sample)
         self._chats[sample.split].write(_line(sample.chat()))
 
     def drop(self, drop: Drop) -> None:
-        """One more item that is not in the dataset."""
+        """Write an item that is not in the dataset."""
         self._dropped.write(_line(drop.to_json()))
 
 
@@ -152,7 +149,8 @@ def writing(out: Path) -> Iterator[Writer]:
 
 def read_samples(path: Path) -> Iterator[Sample]:
     """The samples of a Parquet file, in its order."""
-    with extra.parquet().ParquetFile(path) as file:
+    with optional_imports.parquet().ParquetFile(path) as file:
+        # Never the whole file, which may be larger than the memory.
         for batch in file.iter_batches(_ROWS):
             for row in batch.to_pylist():
                 yield Sample(**row)
@@ -160,6 +158,7 @@ def read_samples(path: Path) -> Iterator[Sample]:
 
 def read_items(path: Path) -> Iterator[list[Sample]]:
     """The samples of each item; they stand together."""
+    # They stand together because the writer takes items one after the other.
     for _, rows in itertools.groupby(read_samples(path), key=lambda row: row.item):
         yield list(rows)
 
@@ -168,10 +167,10 @@ class _Table:
     """The Parquet file, written in groups of rows."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._arrow = extra.pyarrow()
+        self._arrow = optional_imports.pyarrow()
         types = {name: getattr(self._arrow, kind)() for name, kind in TYPES.items()}
         self._schema = self._arrow.schema(list(types.items()))
-        self._writer = extra.parquet().ParquetWriter(file, self._schema, compression="zstd")
+        self._writer = optional_imports.parquet().ParquetWriter(file, self._schema, compression="zstd")
         self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> _Table:
@@ -183,6 +182,7 @@ class _Table:
 
     def add(self, sample: Sample) -> None:
         self._rows.append(dataclasses.asdict(sample))
+        # Groups of a fixed size bound the memory, and are part of the bytes.
         if len(self._rows) >= _ROWS:
             self._flush()
 
@@ -193,6 +193,7 @@ class _Table:
 
 
 def _line(data: Any) -> bytes:
+    # `surrogatepass`, because a drop may quote a text that is no Unicode.
     return json.dumps(data, ensure_ascii=False).translate(_BREAKS).encode("utf-8", "surrogatepass") + b"\n"
 
 

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from groundbox.dataset import copies, signature
+from groundbox.dataset import deduplication, signature
 from groundbox.dataset.item import Answer, Item
 from groundbox.dataset.problem import Problem
 
 QUALITY: Final = "quality"
+# Modules whose results depend on the machine, or that end runs in ways that no trace shows.
 _MODULES: Final = frozenset(
     {"ctypes", "gc", "multiprocessing", "shutil", "signal", "socket", "subprocess", "threading"}
 )
@@ -92,7 +93,7 @@ def judge(problem: Problem, items: Sequence[Item], taste: Taste) -> list[Item]:
 
 
 def outside(source: str) -> str:
-    """What a program reaches for outside itself, such as files and processes; "" for one that keeps to its input."""
+    """Name what a program reaches for outside itself, such as files and processes; "" where it keeps to its input."""
     tree = signature.tree_of(source)
     return "" if tree is None else next(_reaches(tree), "")
 
@@ -120,11 +121,14 @@ def _together(items: Sequence[Item], taste: Taste) -> list[Item]:
     left = [item for item in items if item.drop is None]
     if len(left) < taste.enough:
         return list(items)
+    # Counted among what is left: items that were dropped for themselves say nothing of the program.
     answers = Counter(map(_told, left))
     if len(answers) == 1:
         return [_constant(item, len(left)) for item in items]
     (commonest, count), *_ = answers.most_common(1)
     others = len(left) - count
+    # With a share of 0.8, four of the commonest answer may stand beside each other one; the small term keeps a product
+    # such as 3.9999999999999996 from being cut to 3.
     surplus = count - max(1, int(others * taste.most_same / (1 - taste.most_same) + 1e-9))
     return list(_thinned(items, commonest, surplus, count))
 
@@ -166,7 +170,6 @@ def _reaches(tree: ast.Module) -> Iterator[str]:
             yield "open"
 
 
-SPLIT: Final = "split"
 TRAIN: Final = "train"
 SPLITS: Final = (TRAIN, "validation", "test")
 _BITS: Final = 53
@@ -185,7 +188,12 @@ def split(problem: Problem, shares: Shares) -> str:
 
     Problems with one and the same statement go together, however their programs differ.
     """
-    said = " ".join(copies.words(problem.statement)) or copies.digest(copies.normalised(problem.source))
+    # By the statement: other solutions of one task must not be in training and test.
+    said = " ".join(deduplication.words(problem.statement)) or deduplication.digest(
+        deduplication.normalised(problem.source)
+    )
+    # A hash and no draw, so that a problem stays in its split when others are added to the build. 53 bits, which a
+    # float holds exactly.
     place = int.from_bytes(hashlib.sha256(said.encode()).digest()[:8], "big") >> (64 - _BITS)
     share = place / 2**_BITS
     if share < shares.test:

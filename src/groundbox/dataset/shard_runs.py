@@ -1,7 +1,7 @@
-"""Lab: the shards that run programs. Every item of every problem, several at once, as many as the runner allows.
+"""Shards that run programs. Every item of every problem, several at once, as many as the runner allows.
 
 A run that is too long to be told whole, and one that ended at a limit, has smaller inputs looked for
-(`groundbox.dataset.smaller_inputs`): the items of a problem one after the other, so that no two get the same input.
+(`groundbox.dataset.input_reduction`): the items of a problem one after the other, so that no two get the same input.
 """
 
 from __future__ import annotations
@@ -13,17 +13,12 @@ import zlib
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from groundbox.dataset import argument_search, inputs, item, selection, signature
-from groundbox.dataset.clock import Meter
-from groundbox.dataset.cpu_limit import Impatient, at_most
+from groundbox.dataset import argument_search, input_generation, item, selection, signature
+from groundbox.dataset.cpu_time import CpuMeter, CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Executor, Part, Shard
-from groundbox.dataset.item import Item, Ran, Sought, Tried
-from groundbox.dataset.narrating import Untold, is_long, seed_of, style_of
-from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.problem import WORKER_DIED, Case, Drop, Problem
-from groundbox.dataset.running import MeteredRunner, Runner, same
-from groundbox.dataset.running import Ran as RanOnce
-from groundbox.dataset.runs import (
+from groundbox.dataset.input_reduction import Measure, Search
+from groundbox.dataset.item import Item, ProblemRuns, Sought, Tried
+from groundbox.dataset.item_runs import (
     DRAWS,
     READS_CLOCK,
     Runs,
@@ -35,10 +30,12 @@ from groundbox.dataset.runs import (
     packed,
     run,
 )
-from groundbox.dataset.smaller_inputs import Measure, Search
-from groundbox.dataset.tasks import all as tasks
-from groundbox.dataset.tasks import draft
-from groundbox.dataset.tasks.draft import guess_name
+from groundbox.dataset.narration import Untold, is_long, seed_of, style_of
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.problem import WORKER_DIED, Case, Drop, Problem
+from groundbox.dataset.program_runner import MeteredRunner, Runner, RunResult, same
+from groundbox.dataset.tasks import registry as tasks
+from groundbox.dataset.tasks.task import guess_name, rng_of
 from groundbox.errors import SandboxLost
 from groundbox.trace.record.reading import Trace
 from groundbox.values import literals
@@ -85,7 +82,7 @@ class _First:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Lab:
+class RunWork:
     """Work for `Executor.run`: problems and drops in, items and their traces out.
 
     The payload of its shards is what `item.problems_payload` gives.
@@ -98,15 +95,16 @@ class Lab:
     options: BuildOptions
     executor: Executor
     untold: Untold
-    meter: Meter = dataclasses.field(default_factory=Meter)
+    meter: CpuMeter = dataclasses.field(default_factory=CpuMeter)
 
-    def shared(self, hosts: int) -> Lab:
+    def shared(self, hosts: int) -> RunWork:
         """See Running.shared."""
         return dataclasses.replace(self, runner=self.runner.shared(hosts), executor=self.executor.shared(hosts))
 
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
         traces: dict[str, bytes] = {}
+        # All problems at once; the runner bounds how many programs run.
         found = await _all(self._one(each, traces) for each in item.problems_of_payload(shard.payload))
         return {"traces": packed(traces), "jsonl": item.dump_part(found)}
 
@@ -126,19 +124,20 @@ class Lab:
         found = [_given_up(each, reason) for each in item.problems_of_payload(piece.payload)]
         return {"traces": packed({}), "jsonl": item.dump_part(found)}
 
-    async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> Ran | Drop:
+    async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> ProblemRuns | Drop:
         if isinstance(each, Drop):
             return each
-        meter = Meter()
+        # A copy of this work for each problem, so that what runs side by side is measured apart.
+        meter = CpuMeter()
         ran = await dataclasses.replace(self, runner=MeteredRunner(self.runner, meter), meter=meter)._ran(each, traces)
         return dataclasses.replace(ran, cpu_s=meter.cpu_s)
 
-    async def _ran(self, problem: Problem, traces: dict[str, bytes]) -> Ran:
+    async def _ran(self, problem: Problem, traces: dict[str, bytes]) -> ProblemRuns:
         drops: list[Drop] = []
         if not problem.cases:
             options = self.options
             try:
-                made, drops = await inputs.make(
+                made, drops = await input_generation.make(
                     problem,
                     self.runner,
                     most=options.made_inputs,
@@ -151,31 +150,36 @@ class Lab:
             except SandboxLost as error:
                 await check_machine(self.runner, options.patience)
                 lost = Drop(
-                    item=problem.id, problem=problem.id, stage=inputs.STAGE, reason="sandbox-lost", detail=str(error)
+                    item=problem.id,
+                    problem=problem.id,
+                    stage=input_generation.STAGE,
+                    reason="sandbox-lost",
+                    detail=str(error),
                 )
-                return Ran(problem=problem, items=(), drops=(lost,))
+                return ProblemRuns(problem=problem, items=(), drops=(lost,))
             problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
             first = await self._firsts(problem, [(each.case, each.ran, each.plain) for each in made])
         else:
             first = await self._firsts(problem, [(case, None, None) for case in problem.cases])
         items = [each async for each in self._settled(problem, first, traces)]
-        return Ran(problem=problem, items=tuple(items), drops=tuple(drops))
+        return ProblemRuns(problem=problem, items=tuple(items), drops=tuple(drops))
 
     async def _firsts(
-        self, problem: Problem, given: Sequence[tuple[Case, RanOnce | None, RanOnce | None]]
+        self, problem: Problem, given: Sequence[tuple[Case, RunResult | None, RunResult | None]]
     ) -> list[_First]:
         """All items after the runs on their own inputs; what never gives the same twice is not run with each.
 
         Args:
             given: Inputs, with the traced and the plain run of each that were made before, as `run` takes them.
         """
+        # Four inputs first: where each of them differs from run to run, the program does so for all.
         found = await _all(self._first(problem, *each) for each in given[:_SETTLING])
         reasons = {"" if each.item.drop is None else each.item.drop.reason for each in found}
         if reasons <= _UNSETTLED.keys() and len(found) == _SETTLING:
             return found + [_unsettled(problem, case, max(reasons)) for case, *_ in given[_SETTLING:]]
         return found + await _all(self._first(problem, *each) for each in given[_SETTLING:])
 
-    async def _first(self, problem: Problem, case: Case, traced: RanOnce | None, plain: RanOnce | None) -> _First:
+    async def _first(self, problem: Problem, case: Case, traced: RunResult | None, plain: RunResult | None) -> _First:
         item, trace = await run(problem, case, self.runner, self.options.patience, traced=traced, plain=plain)
         item = compare(item)
         why = await self._why(problem, item, trace)
@@ -188,6 +192,7 @@ class Lab:
             return ""
         if item.drop is not None:
             return item.drop.reason if item.drop.reason in _TOO_MUCH else ""
+        # As the stage `quality` will judge it later; alone, so that what concerns several items is left to it.
         (judged,) = selection.judge(problem, [item], self.options.taste)
         if judged.drop is not None:
             return judged.drop.reason if judged.drop.reason in _TOO_LONG else ""
@@ -203,6 +208,7 @@ class Lab:
             "style": style_of(item, options.styles, options.seed),
             "seed": seed_of(name or item.id, options.seed),
         }
+        # To another process, since a telling takes seconds and this event loop watches sandboxes meanwhile.
         shard = Shard(stage=SMALLER, number=0, payload={**telling, "trace": zlib.compress(trace.dumps(), 1)})
         found = await self.executor.compute(work, shard)
         self.meter.cpu_s += float(found["cpu_s"])
@@ -222,7 +228,9 @@ class Lab:
                 if in_vain >= _MOST_IN_VAIN:
                     most = min(most, _FEW_RUNS) if in_vain < 2 * _MOST_IN_VAIN else 0
                 item, data = await self._smaller(problem, each, taken, most)
+                # By identity: a search that found nothing gives the item its own case back.
                 in_vain = in_vain + 1 if item.case is each.item.case else 0
+                # One item after the other, since each must know what those before it have taken.
                 taken.add(item.case.key())
             if data is not None and item.drop is None:
                 traces[item.id] = data
@@ -231,11 +239,11 @@ class Lab:
             yield item
 
     def _asks_for_input(self, problem: Problem, item: Item) -> bool:
-        """Whether the item may become a search for arguments: where that task comes early enough for it."""
+        """Tell whether the item may become a search for arguments: where that task comes early enough for it."""
         options = self.options
         if problem.entry is None or item.answer is None or item.answer.fault is not None or not item.answer.text:
             return False
-        rng = draft.rng_of(item.id, options.seed, "tasks")
+        rng = rng_of(item.id, options.seed, "tasks")
         return "input" in tasks.order(rng, options.tasks)[: options.samples_per_item + _SPARE_TASKS]
 
     async def _search(self, problem: Problem, item: Item, traces: dict[str, bytes]) -> Item:
@@ -249,6 +257,7 @@ class Lab:
             ran = await self._guessed(problem, guess.case)
             trace = None if ran is None else ran.trace
             name = guess_name(item.id, len(tried))
+            # A search that holds a run that cannot be told is given up: the reply would have a hole.
             if ran is None or trace is None or not trace.complete or await self._untold(item, trace, name):
                 break
             tried.append(Tried(case=guess.case, why=guess.why, answer=ran.answer, sha256=trace.header.sha256))
@@ -260,7 +269,7 @@ class Lab:
         traces.update({guess_name(item.id, number): data for number, data in enumerate(kept)})
         return dataclasses.replace(item, tried=tuple(tried))
 
-    async def _guessed(self, problem: Problem, case: Case) -> RanOnce | None:
+    async def _guessed(self, problem: Problem, case: Case) -> RunResult | None:
         """A traced run; None where it fails, and where a plain one under another hash seed gives something else."""
         runs = Runs(problem, case, self.runner, self.options.patience.brief())
         if signature.misfit(problem, case):
@@ -279,7 +288,7 @@ class Lab:
     ) -> tuple[Item, bytes | None]:
         options, item = self.options, first.item
 
-        async def once(case: Case) -> RanOnce | None:
+        async def once(case: Case) -> RunResult | None:
             runs = Runs(problem, case, self.runner, options.patience.brief())
             try:
                 return await runs(Seeds().traced, traced=True)
@@ -297,6 +306,8 @@ class Lab:
             most_runs=most_runs,
             seed=options.seed,
         )
+        # The search makes one traced run of each input; what it found is then run as every item is, plain and under two
+        # seeds.
         for case in (await search.found())[:_MOST_CHOSEN]:
             smaller, trace = await run(problem, case, self.runner, options.patience)
             (judged,) = selection.judge(problem, [smaller], options.taste)
@@ -325,9 +336,9 @@ class Tellable:
         given, begun = shard.payload, time.process_time()
         trace = Trace.loads(zlib.decompress(given["trace"]), own=True)
         try:
-            with at_most(self.cpu_s):
+            with cpu_limit(self.cpu_s):
                 why = self.untold(trace, style=given["style"], seed=given["seed"], max_chars=self.max_chars)
-        except Impatient:
+        except CpuTimeExceeded:
             why = "slow"
         except Exception:
             # What the narrator cannot tell at all is named by the stage `narrate`, with its reason.
@@ -335,12 +346,12 @@ class Tellable:
         return {"why": why.encode(), "cpu_s": repr(time.process_time() - begun).encode()}
 
 
-def _given_up(each: Problem | Drop, reason: str) -> Ran | Drop:
+def _given_up(each: Problem | Drop, reason: str) -> ProblemRuns | Drop:
     if isinstance(each, Drop):
         return each
     items = [Item(id=f"{each.id}/{case.number}", problem=each.id, case=case) for case in each.cases]
     lost = Drop(item=each.id, problem=each.id, stage=STAGE, reason=WORKER_DIED, detail=reason)
-    return Ran(
+    return ProblemRuns(
         problem=each,
         items=tuple(item.dropped(STAGE, WORKER_DIED, reason) for item in items),
         drops=() if items else (lost,),

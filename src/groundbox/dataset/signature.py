@@ -1,4 +1,4 @@
-"""Whether an input can be given to a program at all, seen without running it."""
+"""Signatures of programs: see without running whether an input can be given to one at all."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"}
 
 
 def parses(source: str) -> bool:
-    """Whether this interpreter reads the source. A newer one of a guest may read more."""
+    """Tell whether this interpreter reads the source. A newer one of a guest may read more."""
     return tree_of(source) is not None
 
 
+# Asked for each case and each guess of the same few problems.
 @functools.lru_cache(maxsize=64)
 def tree_of(source: str) -> ast.Module | None:
     """The syntax tree, or None where this interpreter cannot read the source."""
@@ -31,6 +32,7 @@ def entry_of(problem: Problem) -> ast.FunctionDef | None:
     """The plain function that a problem's entry names, or None when it is something else."""
     tree = tree_of(problem.source)
     nodes = [] if tree is None else [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == problem.entry]
+    # The last definition of a name is the one that holds.
     return nodes[-1] if nodes else None
 
 
@@ -42,6 +44,7 @@ def misfit(problem: Problem, case: Case) -> tuple[str, str] | None:
     if not _may_define(tree, problem.entry):
         return "no-entry", f"nothing in the program is called {problem.entry}"
     node = entry_of(problem)
+    # A decorator may take any arguments.
     if node is None or node.decorator_list:
         return None
     try:
@@ -57,6 +60,7 @@ def _may_define(tree: ast.Module, name: str) -> bool:
             return True
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
             return True
+        # `from solution import *` may define anything.
         if isinstance(node, ast.alias) and (node.asname or node.name) in (name, "*"):
             return True
     return False

@@ -19,14 +19,14 @@ from typing import Any, Final
 from groundbox.dataset import files, sample_files
 from groundbox.dataset.build import REPORT, Tools, read_report
 from groundbox.dataset.executor import Shard
+from groundbox.dataset.item_runs import Seeds
 from groundbox.dataset.problem import Problem
+from groundbox.dataset.program_runner import Request, same
 from groundbox.dataset.reproof import Difference, Reproof, payload, problem_of, tried_of
-from groundbox.dataset.running import Request, same
-from groundbox.dataset.runs import Seeds
 from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.selection import SPLITS
 from groundbox.dataset.tasks.checking import answer_of, right_by_running
-from groundbox.dataset.tasks.draft import guess_name
+from groundbox.dataset.tasks.task import guess_name
 from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
 
@@ -88,7 +88,7 @@ class _Again:
         self._work = Reproof(
             narrator=tools.narrator,
             prover=tools.prover,
-            foreign_prover=tools.foreign_prover,
+            telling_prover=tools.telling_prover,
             seed=arguments["seed"],
             max_chars=arguments["max_chars"],
         )

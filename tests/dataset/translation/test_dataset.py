@@ -15,11 +15,11 @@ from dataset_fakes import FakeRunner, prove_foreign
 from endpoint_fakes import Narrator, completion, serving
 from test_build import tools
 
-from groundbox.dataset import foreign, sample_files
+from groundbox.dataset import model_telling, sample_files
 from groundbox.dataset.build import CARD, PAGE, REPORT, build
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.reproof import reasoning_of
-from groundbox.dataset.translation.cache import Cache
+from groundbox.dataset.translation.answer_cache import Cache
 from groundbox.dataset.translation.dataset import ANSWERS, translate_dataset
 from groundbox.dataset.translation.endpoint import Endpoint, response_format
 from groundbox.dataset.translation.options import TranslateOptions
@@ -66,12 +66,12 @@ def told(dataset, out, says=truth, *, answer=None, limit=8, runner=None, prover=
             return Endpoint(url, "m", at_once=4, pause_s=0.0, cache=cache)
 
         options = TranslateOptions(model="m", limit=limit, at_once=4, **{"tells": "prose", **more})
-        made = dataclasses.replace(tools(runner=runner), foreign_prover=prover)
+        made = dataclasses.replace(tools(runner=runner), telling_prover=prover)
         return asyncio.run(translate_dataset(dataset, out, options, made, connect)), asked
 
 
 def verify(out):
-    return asyncio.run(verify_by(out, dataclasses.replace(tools(), foreign_prover=prove_foreign)))
+    return asyncio.run(verify_by(out, dataclasses.replace(tools(), telling_prover=prove_foreign)))
 
 
 def contents(out):
@@ -419,7 +419,7 @@ def calls(tmp_path_factory):
 def told_with_claims(dataset, out, flaw, **more):
     flawed = {"flaw": flaw} if flaw else {}
     model = Writer(samples(dataset), **flawed)
-    return told(dataset, out, answer=model, prover=foreign.prove, tells="claims", least_coverage=0.2, **more)
+    return told(dataset, out, answer=model, prover=model_telling.prove, tells="claims", least_coverage=0.2, **more)
 
 
 def test_sentences_with_claims_become_rows_that_carry_them_and_are_verified(calls, tmp_path):
@@ -491,7 +491,7 @@ def test_an_endpoint_without_schemas_gives_prose_and_it_is_said(calls, tmp_path)
             completion("yes") if body["messages"][0]["content"] == "Say yes." else prose(body, key)
         )  # fmt: skip
 
-    report, asked = told(calls, tmp_path / "out", answer=answer, prover=foreign.prove, tells="claims", limit=None)
+    report, asked = told(calls, tmp_path / "out", answer=answer, prover=model_telling.prove, tells="claims", limit=None)
 
     assert (report["kept"], report["translation"]["fell_back"]) == (6, 6)
     assert {row.claims_data for row in samples(tmp_path / "out")} == {""}
@@ -516,7 +516,7 @@ def test_a_translation_with_claims_that_was_stopped_asks_nothing_twice(calls, tm
                 self.left -= 1
             return super().__call__(body, authorization) if self.left >= 0 else (401, {}, {"error": "expired"})
 
-    more = {"prover": foreign.prove, "tells": "claims", "least_coverage": 0.2}
+    more = {"prover": model_telling.prove, "tells": "claims", "least_coverage": 0.2}
     with pytest.raises(EndpointFailed, match="expired"):
         told(calls, tmp_path / "out", answer=Leaving(samples(calls), flaw), **more)
     kept = len(lines(tmp_path / "out" / ANSWERS))
@@ -557,7 +557,7 @@ def test_a_reader_reads_what_no_wording_does_and_is_not_believed(calls, tmp_path
         question = body["messages"][0]["content"]
         return completion(reading_of(question)) if "The sentences:" in question else prose(body, key)
 
-    report, asked = told(calls, tmp_path / "out", answer=answer, prover=foreign.prove, tells="reader", limit=None)
+    report, asked = told(calls, tmp_path / "out", answer=answer, prover=model_telling.prove, tells="reader", limit=None)
 
     rows = samples(tmp_path / "out")
     assert (report["kept"], report["dropped"], report["translation"]["read"]) == (5, {"unproven-claims": 1}, 6)

@@ -12,8 +12,8 @@ import time
 import pytest
 from endpoint_fakes import completion, endless, serving
 
-from groundbox.dataset.foreign import Telling
-from groundbox.dataset.translation.cache import Cache, Reply
+from groundbox.dataset.model_telling import Telling
+from groundbox.dataset.translation.answer_cache import Cache, Reply
 from groundbox.dataset.translation.endpoint import Endpoint
 from groundbox.dataset.translation.prompts import KINDS, Shown, reading_schema, repair, request, schema
 from groundbox.dataset.translation.translator import MOST_REPAIRED_CHARS, translate

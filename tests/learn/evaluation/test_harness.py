@@ -11,7 +11,7 @@ from endpoint_fakes import completion, serving
 pytest.importorskip("lm_eval", reason="lm_eval is not installed: pip install lm_eval")
 
 from groundbox.dataset.executor import LocalExecutor
-from groundbox.dataset.running import SandboxRunner
+from groundbox.dataset.program_runner import SandboxRunner
 from groundbox.dataset.translation.endpoint import Endpoint
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation import asking, harness, harness_process, model, results

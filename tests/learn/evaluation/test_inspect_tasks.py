@@ -11,7 +11,7 @@ from endpoint_fakes import completion, serving
 pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: pip install inspect_ai")
 
 from groundbox.dataset.executor import LocalExecutor
-from groundbox.dataset.running import SandboxRunner
+from groundbox.dataset.program_runner import SandboxRunner
 from groundbox.dataset.translation.endpoint import Endpoint
 from groundbox.endpoint.chat import EndpointFailed
 from groundbox.errors import InvalidArgument

@@ -15,7 +15,7 @@ import pytest
 from endpoint_fakes import Cut, completion, endless, serving
 
 from groundbox.dataset.executor import LocalExecutor
-from groundbox.dataset.running import SandboxRunner
+from groundbox.dataset.program_runner import SandboxRunner
 from groundbox.dataset.translation.endpoint import Endpoint
 from groundbox.endpoint.chat import EndpointFailed
 from groundbox.errors import InvalidArgument, SandboxLost

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.learn.evaluation.replies import program_of, read
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from groundbox.dataset import files, sample_files
-from groundbox.dataset.running import SandboxRunner
+from groundbox.dataset.program_runner import SandboxRunner
 from groundbox.dataset.sample_files import Sample
-from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.errors import ExtraMissing, InvalidArgument
 from groundbox.learn.evaluation import trained
 from groundbox.learn.evaluation.gym import KINDS, is_answer

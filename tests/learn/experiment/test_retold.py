@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from groundbox.dataset.running import Ran, Request, SandboxRunner
+from groundbox.dataset.program_runner import Request, RunResult, SandboxRunner
 from groundbox.dataset.sample_files import SAMPLES, read_samples
 from groundbox.errors import InvalidArgument
 from groundbox.learn.experiment.retold import retell
@@ -73,7 +73,7 @@ def test_arms_of_one_pass_have_the_same_questions_and_proven_keeps_its_narration
 
 def test_a_run_that_gives_something_else_is_left_out(dataset: Path, tmp_path: Path) -> None:
     class Other(SandboxRunner):
-        async def run(self, request: Request) -> Ran:
+        async def run(self, request: Request) -> RunResult:
             ran = await super().run(request)
             return dataclasses.replace(ran, answer=dataclasses.replace(ran.answer, text="-1"))
 

@@ -25,6 +25,8 @@ from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Warning
 
 _NEAR: Final = 60
+# `1.` or `- 2)` at the beginning of a line numbers an item; `_LIST_END` asks that nothing but the sign follows, so that
+# a line which begins with `1.5 million` keeps its number.
 _LIST: Final = re.compile(r"(?:\A|\n)[ \t>*+#-]*\(?\Z")
 _LIST_END: Final = re.compile(r"\.?[.):](?:\s|\*\*|__|\Z)")
 _LABEL: Final = re.compile(
@@ -32,6 +34,8 @@ _LABEL: Final = re.compile(
     r"|appendix|equations?|eq\.|notes?|approach(?:es)?|scenarios?|plots?|hypothes[ie]s|items?|points?|examples?) ?#?\Z",
     re.IGNORECASE,
 )
+# Names behind which digits are a release: `Python 3.12`, `HTTP/2`, `GPT-4`. Only an excuse, since a run may have
+# printed a version, which then has to be the right one.
 _VERSION: Final = re.compile(
     r"(?<!\w)(?:version|release|python|pandas|numpy|scipy|matplotlib|duckdb|sqlite|postgres(?:ql)?|mysql|mariadb|node(?:\.js)?"
     r"|java|ubuntu|debian|windows|macos|ios|android|excel|office|chrome|firefox|cuda|html|http|usb|gpt|claude|llama"
@@ -42,12 +46,15 @@ _VERSION: Final = re.compile(
 _STANDARD: Final = re.compile(
     r"(?<!\w)(?:ISO|RFC|IEEE|ANSI|DIN|PEP|CVE|IEC|NIST|RGB|CP|Latin|Section|Article|§)[ -]?\Z"
 )
+# `World Cup 2022`, `Agenda 2030`, `(Smith, 2019)`: the year is part of a name and was measured by nobody.
 _NAMED_YEAR: Final = re.compile(
     r"(?<!\w)(?:Cup|Olympics|Agenda|Studio|Expo|Vision|Server|et al\.,?|[A-Z][a-z]+,) ?\(?\Z"
 )
 _CONFIDENCE: Final = re.compile(r"\s*(?:confidence|credible|prediction|CI\b|significance)", re.IGNORECASE)
+# `8 out of 10`, `per 1000`: the number says in what is counted.
 _SCALE_OF: Final = re.compile(r"(?:\bper|\bout of|scale (?:of|from)(?: \d+ to)?) \Z", re.IGNORECASE)
 _FACTOR: Final = re.compile(r"[×*÷/] ?\Z")
+# Days of a week and a year, months, hours, weeks, seconds, bytes: what conversions multiply and divide by.
 _FACTORS: Final = frozenset(map(Decimal, (2, 7, 12, 24, 30, 52, 60, 100, 365, 1000, 1024, 3600)))
 _LEVELS: Final = frozenset(map(Decimal, ("0.05", "0.01", "0.001", "0.1", "0.0001")))
 _ALPHA: Final = re.compile(
@@ -62,15 +69,18 @@ _NOUN: Final = re.compile(
     re.IGNORECASE,
 )
 _ONLY: Final = re.compile(r"\b(?:only|exactly|just|single) \Z", re.IGNORECASE)
+# Only `ranked second` and its like claim a place among values; `First, we load the data` orders the speech.
 _RANK: Final = re.compile(r"\b(?:ranks?|ranked|came|comes|placed?|finished|in|is|was) (?:the )?\Z", re.IGNORECASE)
+# `the two are equal`, `any three of them`: who reads `two` as a number here finds it in no output.
 _IDIOM: Final = re.compile(
     r"(?:\A|\W)(?:no|any|some|every|each|this|that|which|another|the|other|at) \Z", re.IGNORECASE
 )
 _SELECTION: Final = re.compile(r"\b(?:top|bottom|first|last|next|previous|best|worst)[ -]\Z", re.IGNORECASE)
 _LINK: Final = re.compile(r"\[\^?\Z")
-_HEADING: Final = re.compile(r"(?:\A|\n)#{1,6} [^\n]{0,80}\Z")
 
 
+# Reasons of `no_claim` hold whatever was shown. Those of `excuse` yield to the runs: `Python 3.12` needs no support,
+# but where a run printed 3.11, the number is looked for like any other.
 def excuse(text: str, found: list[Found]) -> None:
     """Fills in why mentions are no claims."""
     for one in found:
@@ -99,6 +109,7 @@ def _never(one: Found, before: str, after: str) -> str:
 
 
 def _unless_shown(one: Found, before: str, after: str) -> str:
+    # A version such as 1.2.3 has no reading as a number; 0 is on none of the lists below.
     value = one.numbers[0].value if one.numbers else Decimal(0)
     if _VERSION.search(before) and not one.percent:
         return "a version"
@@ -124,6 +135,7 @@ def _unless_shown(one: Found, before: str, after: str) -> str:
 
 def _in_words(one: Found, before: str, after: str) -> str:
     word = one.text.casefold()
+    # `two-sided`, `one-time`.
     if after.startswith("-") and after[1:2].isalpha():
         return "part of a compound"
     if word == "one" and not _ONLY.search(before):
@@ -141,6 +153,7 @@ MOST_WARNINGS: Final = 200
 _TELLING: Final = 10
 """A number up to this stands in so many programs that this says nothing."""
 _TIERS: Final = {Kind.NUMBER: "error", Kind.DATE: "error", Kind.FILE: "error", Kind.TEXT: "warn", Kind.CODE: "note"}
+# A hint is read by the model that wrote the answer; each names the shortest way to mend it.
 _HINTS: Final = {
     Kind.NUMBER: "Print this number in a run, or leave it out.",
     Kind.DATE: "Print this date in a run, or leave it out.",
@@ -193,6 +206,7 @@ class _Check:
         self._dropped = {}
         if len(reading.mentions) > MOST_MENTIONS:
             self._dropped["mentions"] = len(reading.mentions) - MOST_MENTIONS
+        # Before `excuse`, whose expressions look around each mention: an answer of nothing but digits is cut first.
         self._found = reading.mentions[:MOST_MENTIONS]
         excuse(reading.text, self._found)
         self._executions, self._sources = executions, read_executions(executions)
@@ -205,6 +219,8 @@ class _Check:
         self._warnings: list[Warning] = []
 
     def report(self) -> AnswerReport:
+        # All numbers are held before any mention is judged, since a number may follow from others beside it
+        # (`_beside`).
         numbers = [n for n, one in enumerate(self._found) if one.kind is Kind.NUMBER and not one.no_claim]
         self._hold_numbers(numbers)
         mentions = [self._mention(n, one) for n, one in enumerate(self._found)]
@@ -219,6 +235,8 @@ class _Check:
             held = self._judge.exact(self._found[n]) or self._pair(self._found[n])
             if held is not None:
                 self._held[n] = held
+        # What stands itself in an output is preferred to a derivation, also where that output was cut and is read once
+        # more.
         missing = [n for n in numbers if n not in self._held]
         self._held.update(
             search_whole(
@@ -237,6 +255,8 @@ class _Check:
         """45/50, where both stand somewhere; 80/20 as shares of a whole."""
         if found.pair is None:
             return None
+        # `80/20` is said of shares, `45/50` of two counts; each part has to be shown then, since 0.9 alone is easily
+        # met.
         shares = sum(number.value for number in found.pair) == 100
         parts = [dataclasses.replace(found, numbers=[number], pair=None, percent=shares) for number in found.pair]
         held = [self._judge.exact(part) or self._judge.derived(part, []) for part in parts]
@@ -248,6 +268,7 @@ class _Check:
         """Numbers that hold, of the same sentence and the one before, or of the same list item; the nearest first."""
         start, end = self._scopes.neighbourhood(self._found[n])
         near = []
+        # An answer may hold thousands of numbers in one list item; each looks at its neighbours alone.
         for other in range(max(0, n - 30), min(len(self._found), n + 30)):
             if other != n and other in self._held and start <= self._found[other].start < end:
                 near.append((abs(other - n), self._found[other], self._held[other]))
@@ -268,10 +289,13 @@ class _Check:
         support = self._support(n, found)
         if support is not None:
             return (Verdict.DERIVABLE if support.derivation else Verdict.EXACT), support, ""
+        # After the support: a number that the question names and a run shows is better told as shown.
         if self._given(found):
             return Verdict.GIVEN, None, "stands in the question"
         if found.kind is Kind.NUMBER and any(
-            number.value > _TELLING and number.value in self._in_programs for number in found.numbers
+            # `df.head(10)` puts a 10 into nearly every program; a large constant that the model wrote is known to it.
+            number.value > _TELLING and number.value in self._in_programs
+            for number in found.numbers
         ):
             return Verdict.GIVEN, None, "stands in a program"
         excuse = found.excuse or (_code_excuse(found, self._programs) if found.kind is Kind.CODE else "")
@@ -291,6 +315,7 @@ class _Check:
         return self._said(inner)
 
     def _said(self, inner: str) -> Support | None:
+        # American quotes take the sentence's own comma or point inside: “North,” quotes North.
         for wanted in dict.fromkeys((inner, inner.rstrip(".,;:!?…"))):
             place = self._sources.text_with(wanted)
             if place is not None:
@@ -300,6 +325,7 @@ class _Check:
     def _file(self, inner: str) -> Support | None:
         for path, place in self._sources.names:
             shown = plain(path)
+            # A file is mostly named without its folder.
             if inner.removeprefix("./") in (shown, shown.rpartition("/")[2]):
                 return place.support()
         return None
@@ -384,7 +410,7 @@ class _Check:
 
 
 def _follows(date: Date, shown: Span) -> bool:
-    """Whether a month, a quarter or a day without its year is that of a date that was shown."""
+    """Tell whether a month, a quarter or a day without its year is that of a date that was shown."""
     first, last, any_year = shown
     if date.quarter:
         return not any_year and (first.month - 1) // 3 == date.quarter - 1 and (last - first).days < 93
@@ -407,6 +433,7 @@ def _inner(text: str) -> str:
 
 def _code_excuse(found: Found, programs: Sequence[str]) -> str:
     inner = _inner(found.text)
+    # Code that ran is real, whether an output repeats it or not.
     if any(plain(inner) in program for program in programs):
         return "stands in a program that ran"
     if inner in _NAMES:

@@ -14,9 +14,11 @@ from typing import Final, NamedTuple
 _MONTH_NAMES: Final = """
 january february march april may june july august september october november december
 """
+# First two letters of first … fourth and 1st … 4th: their place modulo 4 is the quarter.
 _QUARTERS: Final = """
 fi se th fo 1s 2n 3r 4t
 """
+# `jan`, `january` and, as English writers do of this month alone, `sept`.
 _MONTHS: Final = {
     name[:length]: number
     for number, name in enumerate(
@@ -33,6 +35,8 @@ _MONTH: Final = (
 _YEAR: Final = r"(?:1[5-9]|20|21)\d\d"
 _DATE: Final = re.compile(
     rf"(?<![\w.,-])(?:"
+    # The order decides: a branch that reads more stands before one that would read its beginning. None may begin behind
+    # a digit, a point or a hyphen, and none may end before one, so that 2024-03-05 in a longer id is no date.
     rf"(?P<iso>{_YEAR}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?(?:Z|[+-]\d\d:?\d\d)?)?(?![\w-]|\.\d)"
     rf"|(?P<ym>{_YEAR}-(?:0[1-9]|1[0-2]))(?![\w-]|\.\d)"
     rf"|(?P<slash>\d{{1,4}}/\d{{1,2}}/\d{{2,4}})(?![\w/])"
@@ -43,6 +47,7 @@ _DATE: Final = re.compile(
     rf"|(?P<quarter>Q[1-4][ /-]?{_YEAR}|{_YEAR}[ -]?Q[1-4]|Q[1-4])(?!\w)"
     rf"|(?P<wordy>(?:first|second|third|fourth|1st|2nd|3rd|4th) quarter of {_YEAR})(?!\w)"
     rf"|(?P<md>{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?)(?![\w,]*\d|\w)"
+    # `section 5 May be read` names no day: behind May, a number has to follow.
     rf"|(?P<dm>\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?!May\b(?! \d)){_MONTH})(?!\w)"
     rf"|(?P<time>(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?:\.\d{{1,9}})?)(?![\w:])"
     rf")"
@@ -77,6 +82,7 @@ def dates(text: str) -> Iterator[Date]:
             continue
         readings = [span for span in _read(kind, found[kind]) if span is not None]
         quarter = int(found[kind][1]) if kind == "quarter" and len(found[kind]) == 2 else 0
+        # `2024-13-45` has the form of a date and no day in the calendar; its digits are then read as numbers.
         if readings or quarter:
             yield Date(found.start(), found.end(), found[0], readings, quarter)
 
@@ -97,6 +103,7 @@ def _read(kind: str, text: str) -> Iterator[Span | None]:
     elif kind == "my":
         yield _months(numbers[0], month, 1)
     elif kind in ("md", "dm"):
+        # A leap year, so that February 29 is one of its days; the year is never looked at.
         day = _day(2024, month, numbers[0])
         yield None if day is None else day._replace(any_year=True)
     elif kind == "wordy":
@@ -109,9 +116,11 @@ def _read(kind: str, text: str) -> Iterator[Span | None]:
 
 def _slashes(numbers: list[int]) -> Iterator[Span | None]:
     one, two, three = numbers
+    # 2024/03/05 is written by one order alone; 03/04/2024 by two, and the answer is told that it is ambiguous.
     if one > 31:
         yield _day(one, two, three)
         return
+    # Nobody reports on 1924 with two digits in what is checked here.
     year = three + 2000 if three < 100 else three
     yield _day(year, one, two)
     if one != two:

@@ -24,6 +24,7 @@ from groundbox.check.answers.sources import Group, Place, Shown
 from groundbox.values.numbers import Number
 
 _SLACK: Final = 1e-9
+# `about 5,000` is taken from 4,750 to 5,250, and `over 200` up to 230: who means more says another number.
 _ABOUT: Final = 0.05
 _BEYOND: Final = 0.15
 
@@ -65,6 +66,7 @@ def windows(found: Found) -> Iterator[Window]:
         elif found.bound == "under":
             yield Window(middle - abs(middle) * _BEYOND, middle + slack, middle)
         else:
+            # Not more than the rounding that is seen in the digits: `about 4,810` was not rounded to hundreds.
             if found.bound == "about":
                 half = max(half, min(_rounded_to(number) / 2, abs(middle) * _ABOUT))
             yield Window(middle - half - slack, middle + half + slack, middle)
@@ -87,6 +89,7 @@ def best(
     """
     values = sorted({candidate.value for candidate in candidates if math.isfinite(candidate.value)})
     for window in windows(found):
+        # Counting is done only where something fits, since most searches end here.
         fits = [one for one in candidates if window.low <= one.value <= window.high]
         expected = _expected(values, window) if fits else math.inf
         fits = [one for one in fits if expected <= min(most, allowed(one.step))]
@@ -98,8 +101,10 @@ def best(
 def _expected(values: list[float], window: Window) -> float:
     """How many of the values one would expect in the window if they were spread evenly around it."""
     size = abs(window.middle)
+    # Around 0 there is no scale to spread values over; a 0 follows from nothing but itself.
     if size == 0:
         return math.inf
+    # Values within a factor of 2 tell how dense the table is here; `1.5 * size` is the width of that range.
     low, high = sorted((window.middle / 2, window.middle * 2))
     near = bisect.bisect_right(values, high) - bisect.bisect_left(values, low)
     return near * window.width / (1.5 * size)
@@ -119,11 +124,13 @@ _CUES: Final = {
     "difference": rf"{_MORE}|behind|ahead|remov\w*|missing|rang\w*|versus|vs|between|only|short|extra|absolute|spread"
     r"|lead\w*|differenz",
     "change": rf"{_MORE}|other|rest|without|jump\w*|shrank|points?|climb\w*|by|gestiegen|gefallen",
+    # A word is asked for near the number, since `4.2` is the ratio of some pair in any table of ten numbers.
     "ratio": r"times|ratio|factor|per|each|every|average\w*|mean|density|rate|fold|x|to one|as many|as much|double\w*"
     r"|pro",
 }
 _PATTERNS: Final = {step: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for step, words in _CUES.items()}
 _TIMES: Final = re.compile(r"\s?(?:[x×]|-fold|times)(?!\w)")
+# Rounding, shares (which need a `%`) and counts tell themselves; sums and differences are often told without a word.
 _ALWAYS: Final = frozenset(["alone", "share", "count"])
 _OFTEN: Final = frozenset(["sum", "difference"])
 
@@ -131,6 +138,7 @@ _OFTEN: Final = frozenset(["sum", "difference"])
 def cued(text: str, found: Found, sentence: tuple[int, int]) -> frozenset[str]:
     """The steps that the sentence has a word for, near the number."""
     start, end = max(sentence[0], found.start - _BEFORE), min(sentence[1], found.end + _AFTER)
+    # Without the number itself, whose unit could be a word of the list; `#` keeps the parts from joining to one.
     near = f"{text[start : found.start]} # {text[found.end : end]}"
     steps = {step for step, pattern in _PATTERNS.items() if pattern.search(near)}
     if _TIMES.match(text, found.end):
@@ -157,6 +165,7 @@ _UNITS: Final[dict[str, tuple[tuple[float, str], ...]]] = {
     **dict.fromkeys(("hour", "hours", "h", "hrs"), ((1 / 3600, "s"), (1 / 60, "min"), (24.0, "days"))),
     **dict.fromkeys(("day", "days"), ((1 / 86400, "s"), (1 / 24, "h"), (7.0, "weeks"))),
     **dict.fromkeys(("week", "weeks"), ((1 / 7, "days"),)),
+    # Both lengths of a year, since both are in use; likewise kB of 1000 and 1024 bytes.
     **dict.fromkeys(("year", "years"), ((1 / 12, "months"), (1 / 365.25, "days"), (1 / 365, "days"))),
     **dict.fromkeys(("month", "months"), ((12.0, "years"),)),
     **dict.fromkeys(("kb", "kilobytes"), ((1e-3, "bytes"), (1 / 1024, "bytes"))),
@@ -186,6 +195,7 @@ class Operand(NamedTuple):
 
 def operands(shown: Sequence[Shown], families: Mapping[int, set[int]]) -> list[Operand]:
     """Shown numbers as operands, each value once; those of one column, one list or one line are kin."""
+    # The same value stands in many places of an output; pairs of it with itself would be derivations of nothing.
     seen: dict[float, Shown] = {}
     kin: dict[float, set[object]] = defaultdict(set)
     for one in shown:
@@ -193,13 +203,14 @@ def operands(shown: Sequence[Shown], families: Mapping[int, set[int]]) -> list[O
         if math.isfinite(value):
             seen.setdefault(value, one)
             if len(kin[value]) < MOST_KIN:
+                # `line 3, column x` and `line 3` are one line.
                 line = (one.place.execution, one.place.part, one.place.where.partition(",")[0])
                 kin[value].update([line, *families.get(id(one), ())])
     return [Operand(value, one.text, one.place, one.percent, frozenset(kin[value])) for value, one in seen.items()]
 
 
 def alone(found: Found, shown: Sequence[Shown]) -> Iterator[Candidate]:
-    """One shown number: rounded, without its sign, as a percentage, in another unit."""
+    """Yield one shown number: rounded, without its sign, as a percentage, in another unit."""
     conversions = _UNITS.get(found.unit.casefold(), ())
     for one in shown:
         value = float(one.value)
@@ -208,6 +219,7 @@ def alone(found: Found, shown: Sequence[Shown]) -> Iterator[Candidate]:
         yield Candidate(value, f"{one.text}, rounded", one.place)
         if value < 0:
             yield Candidate(-value, f"{one.text}, without its sign", one.place)
+        # 0.52 told as 52 %. A rate above 20 is hardly a fraction, and 100 × any count would fit something.
         if found.percent and not one.percent and abs(value) <= 20:
             yield Candidate(value * 100, f"{one.text} × 100 %", one.place)
         if not found.percent and one.percent:
@@ -234,6 +246,7 @@ def grouped(found: Found, groups: Sequence[Group], wanted: frozenset[str]) -> It
         total, name = math.fsum(values), f"{group.name} ({len(values)} values)"
         if found.percent:
             if total:
+                # Shares of rows that the sentence does not name would be as many candidates as rows.
                 named = [one for one in zip(group.shown, values, strict=True) if not one[0].row or one[0].row & wanted]
                 for one, value in named:
                     yield Candidate(
@@ -270,12 +283,14 @@ def paired(found: Found, numbers: Sequence[Operand], *, related: bool = False) -
     Args:
         related: Only those that are kin: customers are not added to seconds.
     """
+    # Pairs grow with the square: 60 operands make 3,540 of each kind.
     numbers = numbers[:MOST_PAIRED]
     for one, other in itertools.permutations(numbers, 2):
         if related and one.kin.isdisjoint(other.kin):
             continue
         if found.percent:
             yield from _percentages(one, other)
+        # 12 % less 5 customers is nothing.
         elif one.percent == other.percent:
             yield Candidate(one.value - other.value, f"{one.text} − {other.text}", one.place, "difference")
             if other.value:
@@ -303,7 +318,9 @@ def _percentages(one: Operand, other: Operand) -> Iterator[Candidate]:
         yield Candidate(100 * one.value / other.value, f"{one.text} ÷ {other.text}", one.place, "share")
         change = 100 * (one.value - other.value) / abs(other.value)
         yield Candidate(change, f"from {other.text} to {one.text}", one.place, "change")
+        # `fell by 21 %` states the change without its sign.
         yield Candidate(-change, f"from {other.text} to {one.text}", one.place, "change")
+    # Points between two rates, and what a rate leaves of a whole.
     if one.percent or other.percent:
         yield Candidate(one.value - other.value, f"{one.text} − {other.text}", one.place, "change")
     if one.percent:

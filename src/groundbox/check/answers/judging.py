@@ -20,6 +20,7 @@ from groundbox.check.answers.text import plain, stem, words
 from groundbox.execution import Execution, OutputHandle
 from groundbox.values.numbers import GROUPED
 
+# A point ends a sentence where no small letter follows (`approx. 5`); items of lists and rows of tables stand alone.
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|\n\s*\n|\n(?=[ \t]*(?:[-*+|#>]|\d{1,3}[.)]))")
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+|]|\d{1,3}[.)])[ \t]")
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
@@ -44,7 +45,7 @@ class Scopes:
         return _span(self._paragraphs, one.start, len(self._text))
 
     def is_item(self, one: Found) -> bool:
-        """Whether it stands in a list item or the row of a table."""
+        """Tell whether it stands in a list item or the row of a table."""
         return _ITEM.match(self._text, self.sentence(one)[0]) is not None
 
     def neighbourhood(self, one: Found) -> tuple[int, int]:
@@ -54,6 +55,8 @@ class Scopes:
             return start, end
         at = bisect.bisect_left(self._sentences, start)
         before = self._sentences[at - 1] if at else start
+        # `It has 120 rows. That is 25 more …`: what `that` means stands one sentence before, but not in another
+        # paragraph.
         if before < self.paragraph(one)[0] or _ITEM.match(self._text, before):
             return start, end
         return before, end
@@ -63,7 +66,7 @@ class Scopes:
         return self._text[span[0] : min(span[1], span[0] + 4000)]
 
     def says(self, pattern: re.Pattern[str], span: tuple[int, int]) -> bool:
-        """Whether the pattern is in the text of a span; looked for once, for a span may have thousands of numbers."""
+        """Tell whether the pattern is in a span's text; looked for once, as a span may have thousands of numbers."""
         key = (pattern, span)
         if key not in self._said:
             self._said[key] = pattern.search(self.text(span)) is not None
@@ -73,6 +76,7 @@ class Scopes:
         """The telling words of a span; those of the head of its table too."""
         if span not in self._words:
             text = self.text(span)
+            # The row `| North | 120 |` gets its words for what is counted from the row above all others.
             head = self._head(span) if text.lstrip().startswith("|") else ""
             self._words[span] = words(f"{head} {text}".replace("_", " "))
         return self._words[span]
@@ -95,15 +99,15 @@ def _span(starts: list[int], position: int, length: int) -> tuple[int, int]:
     return starts[at - 1], starts[at] if at < len(starts) else length
 
 
-_THING_NAMES: Final = """
-rows records entries lines values results items observations records
-"""
 MOST_WORK: Final = 1_000_000
 """Numbers that are looked at and worked out for one answer."""
 _MOST_PLACES: Final = 200
+# 3 stands in every output. A small number counts as shown only beside a word of its sentence, unless the runs showed so
+# few of these (`_FEW`) that there is nothing to confuse it with.
 _SMALL: Final = 20
 _FEW: Final = 5
 _NEIGHBOURS: Final = 12
+# How many candidates chance may be expected to put into the number's window, by how much the words speak for the step.
 _CLEAR, _LIKELY, _WEAK = 0.02, 0.12, 0.4
 _LEADING: Final = re.compile(r"\b(?:top|first|largest|biggest|best|leading|highest)\b", re.IGNORECASE)
 _LARGEST: Final = re.compile(r"\b(?:max\w*|highest|largest|most|best|top|biggest|peak\w*|leads?)\b", re.IGNORECASE)
@@ -114,7 +118,9 @@ _INDEX: Final = re.compile(
     r"|month|year|round|trial|sample|iteration|page|bin)s? ?#?|#)\Z",
     re.IGNORECASE,
 )
-_THINGS: Final = frozenset(map(stem, _THING_NAMES.split()))
+_THINGS: Final = frozenset(
+    map(stem, ("rows", "records", "entries", "lines", "values", "results", "items", "observations"))
+)
 _ITEMS: Final = re.compile(r",\s*(?:and\s|or\s)?|\s+and\s+|\s+or\s+|\n[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+|;\s*")
 
 
@@ -149,6 +155,7 @@ class Judge:
         """Where the number itself stands."""
         for number in found.numbers:
             for value, told in self._forms(found, number.value):
+                # A percentage may stand as a fraction in the output; told so, it is derived and no longer small.
                 shown = self._pick(
                     found,
                     self._sources.by_value.get(value, [])[:_MOST_PLACES],
@@ -170,23 +177,26 @@ class Judge:
             yield value / 100, f"{value / 100} as a percentage"
 
     def _pick(self, found: Found, shown: Sequence[Shown], *, small: bool) -> Shown | None:
-        """The one whose words are nearest to the sentence; a small number must have a word in common with it."""
+        """Return the one whose words are nearest to the sentence; a small number must have a word in common with it."""
         if not shown:
             return None
         span = self._scopes.sentence(found)
         wanted = self._scopes.words(span)
         strong = [one for one in shown if not one.weak]
+        # A usage figure supports any number, an index (0, 1, 2 … before each row) only one behind `row` or the like.
         if not strong:
             named = _INDEX.search(self._text[max(0, found.start - 20) : found.start].rstrip(" "))
             near = shown[0].place.part == "usage" or named
             return shown[0] if near else None
+        # Words of the same row tell more than those of a column, which all rows share.
         nearest = max(strong, key=lambda one: (len((one.row or one.labels) & wanted), len(one.labels & wanted)))
         if not small or (nearest.row or nearest.labels) & wanted or not self._crowded:
             return nearest
         return self._extreme(strong, span)
 
     def _extreme(self, shown: Sequence[Shown], sentence: tuple[int, int]) -> Shown | None:
-        """One that is the largest or the smallest of its column, if the sentence speaks of such."""
+        """Return one that is the largest or the smallest of its column, if the sentence speaks of such."""
+        # `the oldest is 12`: the words name no column, but the number is the end of one.
         for pattern, ends in ((_LARGEST, self._largest), (_SMALLEST, self._smallest)):
             if self._scopes.says(pattern, sentence):
                 for one in shown:
@@ -208,6 +218,7 @@ class Judge:
         """How the number follows from what was shown, or from numbers beside it that hold."""
         if not found.numbers or self.work_left <= 0:
             return None
+        # A block that repeats an output may have rounded it, and computes nothing.
         if found.verbatim:
             return self._rounded(found)
         count = self._counted(found) or self._listed(found)
@@ -215,6 +226,7 @@ class Judge:
             return _held(found, count)
         steps = cued(self._text, found, self._scopes.sentence(found))
         for candidates, most in self._searches(found, others, steps):
+            # Counted by candidates and not by time, so that an answer gets the same report on any machine.
             tried = list(candidates)
             self.work_left -= len(tried)
             chosen = best(found, tried, most, lambda step: bound(steps, step, _CLEAR))
@@ -234,6 +246,7 @@ class Judge:
     ) -> Iterator[tuple[Iterator[Candidate], float]]:
         """Kinds of derivation, the most telling first, with what each may owe to chance."""
         sentence = self._scopes.sentence(found)
+        # `cued` of an empty text gives the steps that need no word.
         cue = found.percent or len(steps) > len(cued("", found, (0, 0)))
         small = any(_is_small(number.value) for number in found.numbers) and not found.percent
         likely, clear = (_CLEAR * 2, _CLEAR / 2) if small else (_LIKELY, _CLEAR)
@@ -254,6 +267,7 @@ class Judge:
         yield by.together(named, related=True), _LIKELY
         if self._scopes.says(_LEADING, sentence):
             yield by.leading(found, self._sources.groups), _LIKELY
+        # A list item that names its row says what it is about; what stands elsewhere would only fit by chance.
         if named and self._scopes.is_item(found):
             return
         wider = by.operands(self._labelled(self._scopes.words(self._scopes.paragraph(found))), self._families)
@@ -267,6 +281,7 @@ class Judge:
 
     def _labelled(self, wanted: frozenset[str]) -> list[Shown]:
         """Shown numbers with a word of the sentence beside them that few others have."""
+        # `revenue` beside each of 200 numbers tells none of them.
         telling = wanted - self._common
         self.work_left -= len(self._plain)
         return [one for one in self._plain if one.labels & telling]
@@ -284,6 +299,7 @@ class Judge:
     def _listed(self, found: Found) -> Candidate | None:
         """How many things the answer itself lists behind the number, if they were shown."""
         value = found.numbers[0].value
+        # Longer lists are not told in a sentence, and one thing is no list.
         if found.percent or not 2 <= value <= 30:
             return None
         _, end = self._scopes.paragraph(found)
@@ -292,11 +308,13 @@ class Judge:
         if not colon or len(head) > 80:
             return None
         tail = tail.split(". ")[0].strip(" \n*-+.")
+        # `three regions: North, **South** and East`: the signs of Markdown and quotes are no part of a name.
         items = [plain(item.strip(" *`_.\"'")) for item in _ITEMS.split(tail) if item.strip(" *`_.")]
         if len(items) != value:
             return None
         places = [self._sources.text_with(item.split(" (")[0]) for item in items]
         first = next((place for place in places if place is not None), None)
+        # One item that no run showed makes the count a claim about something else.
         if first is None or sum(place is None for place in places) > 0:
             return None
         return Candidate(float(value), "number of the things listed", first)
@@ -353,7 +371,7 @@ _MOST_CHARS: Final = 40
 def search_whole(
     executions: Sequence[Execution], missing: Mapping[int, Found], *, all_outputs: bool = False
 ) -> dict[int, Held]:
-    """Those of `missing` that stand in an output that was cut.
+    """Return those of `missing` that stand in an output that was cut.
 
     Args:
         all_outputs: Look through those that were not cut, too, because they held more numbers than are kept.
@@ -365,6 +383,7 @@ def search_whole(
     for position, execution in enumerate(executions):
         for part in ("stdout", "stderr"):
             handle = execution.outputs.get(part)
+            # What was shown whole has been read already; the rest is read page by page and not kept.
             if handle is None or not (all_outputs or execution.dropped_bytes.get(part)):
                 continue
             for line, value in _numbers_of_output(handle):
@@ -394,6 +413,7 @@ def _lines_of_output(handle: OutputHandle) -> Iterator[tuple[int, str]]:
         for text in whole:
             yield line, text
             line += 1
+        # A line without an end is cut here, so that memory is bounded by two pages.
         if len(rest) > _PAGE:
             yield line, rest
             rest = ""

@@ -19,7 +19,7 @@ from groundbox.values.numbers import NUMERAL, Number, NumberWords, has_decimal_c
 
 @dataclasses.dataclass(kw_only=True, slots=True)
 class Found:
-    """One mention.
+    """A mention as it was read, before it is judged.
 
     Attributes:
         start: Position in the visible text.
@@ -57,12 +57,14 @@ oz px pt st nd rd th C F Hz kHz MHz GHz W kW V A dB
 _ONE: Final = Decimal(1)
 _NEAR: Final = 40
 _PERCENT: Final = re.compile(r"[ \u00a0\u202f]?(?:[%٪]|(?:percent|per cent|percentage points?|pp|Prozent|pct)(?!\w))")
+# In `10–12 %` the sign belongs to both.
 _RANGE_PERCENT: Final = re.compile(r" ?(?:-|–|—|to|and) ?\d[\d.,]{0,20} ?(?:%|percent)")
 _SCALE: Final = re.compile(
     r"[ \u00a0\u202f-]?(?:(?P<word>hundred|thousand|million|billion|trillion|mn|bn|Mio\.?|Mrd\.?|Millionen"
     r"|Milliarden|lakh|crore)s?(?!\w))"
     r"|(?P<letter>[kKMBT](?!\w))",
 )
+# Powers of ten. `m` and `b` count only behind a currency: `5 m` is five metres.
 _SCALES: Final = {
     "hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "mn": 6, "bn": 9, "mio": 6, "mrd": 9,
     "millionen": 6, "milliarden": 9, "lakh": 5, "crore": 7, "k": 3, "K": 3, "M": 6, "B": 9, "T": 12, "m": 6, "b": 9,
@@ -73,6 +75,7 @@ _CURRENCY_AFTER: Final = re.compile(
     r"[ \u00a0\u202f]?(?:[$€£¥₹]|(?:USD|EUR|GBP|JPY|CHF|INR|dollars?|euros?|pounds?|Euro)(?!\w))"
 )
 _ATTACHED: Final = re.compile(r"[A-Za-zµ_][\w]*")
+# Letters at the digits make a name (`4x4`, `B12a`) unless they are one of these.
 _ATTACHED_UNITS: Final = frozenset(_ATTACHED_NAMES.split())
 _BOUND: Final = re.compile(
     r"(?:(?P<about>\b(?:about|around|roughly|approximately|approx\.?|circa|ca\.|close to|rund|etwa|an estimated)|[~≈])"
@@ -82,6 +85,7 @@ _BOUND: Final = re.compile(
     re.IGNORECASE,
 )
 _BOUNDS: Final = {"less": "<", "greater": ">"}
+# As they stand in Unicode, to four digits; `parts` reads them as percentages.
 _VULGAR: Final = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.3333", "⅔": "0.6667", "⅕": "0.2", "⅛": "0.125"}
 _PARTS: Final = {
     "half of": "0.5", "a third of": "0.3333", "one third of": "0.3333", "one-third of": "0.3333",
@@ -98,6 +102,7 @@ def numbers(text: str, *, comma: bool) -> Iterator[Found]:
     for match in NUMERAL.finditer(text):
         for one in numerals(match[0], match.start(), comma=comma):
             found = _found(text, one.start, one.end, list(one.readings))
+            # Held back by one, because `45/50` is only seen to be one number when its second part is read.
             if last is not None and text[last.end : found.start] == "/" and _plain(last) and _plain(found):
                 last = _fraction(text, last, found)
                 continue
@@ -120,6 +125,7 @@ def parts(text: str) -> Iterator[Found]:
     for match in _PART.finditer(text):
         value = Decimal(_VULGAR.get(match[0]) or _PARTS[match[0].casefold()])
         found = Found(kind=Kind.NUMBER, start=match.start(), end=match.end(), text=match[0])
+        # A quantum of 2: `two thirds` is said of 66 % and of 67 %.
         found.numbers = [Number(value * 100, Decimal(2))]
         found.percent = found.in_words = True
         found.bound = _bound(text[max(0, match.start() - _NEAR) : match.start()]) or "about"
@@ -150,8 +156,10 @@ def _found(text: str, start: int, end: int, readings: list[Number]) -> Found:
     currency = _CURRENCY_BEFORE.search(before)
     if currency:
         found.currency, before = True, before[: currency.start()]
+        # `-$5` and `$-5`.
         if not sign:
             sign, before = _sign(before)
+    # The scale stands before what follows it: `2.5 million %` has none, `$2.5 million` has both.
     readings, after = _scaled(found, readings, after)
     if _PERCENT.match(after) or _RANGE_PERCENT.match(after):
         found.percent = True
@@ -165,6 +173,7 @@ def _found(text: str, start: int, end: int, readings: list[Number]) -> Found:
     if sign:
         readings = [Number(-n.value, n.quantum) for n in readings]
         found.start -= sign
+    # Accountants write losses in parentheses; everybody else means the number as it is, so both are tried.
     elif before.endswith("(") and after.startswith(")"):
         readings = [*readings, *(Number(-n.value, n.quantum) for n in readings)]
     if found.currency and currency:
@@ -188,6 +197,7 @@ def _scaled(found: Found, readings: list[Number], after: str) -> tuple[list[Numb
 
 def _sign(before: str) -> tuple[int, str]:
     """How many characters the minus takes, and what stands before it."""
+    # A hyphen behind a letter or a digit joins (`A-5`, `3-5`).
     if before[-1:] in ("-", "−", "–") and not (len(before) > 1 and (before[-2].isalnum() or before[-2] in ")]%_.-–")):
         return 1, before[:-1]
     return 0, before
@@ -206,6 +216,7 @@ def _name(before: str, after: str) -> str:
     if last in "-–" and before[-2:-1].isalpha() and last:
         return "part of a name"
     attached = _ATTACHED.match(after)
+    # `the 1990s`, `5s`: an s makes no name.
     if attached and attached[0].rstrip("_") == "s" and before[-1:] not in "$€":
         return ""
     if attached and attached[0].strip("_") and attached[0].rstrip("_") not in _ATTACHED_UNITS:
@@ -258,15 +269,19 @@ def read(text: str) -> Reading:
     programs = "\n".join(text[start:end] for start, end in blocks.programs)
     text = _blank(text, [*blocks.blank, *((m.start(), m.end()) for m in _URL.finditer(text))])
     found: list[Found] = []
+    # In this order: `` `report.csv` `` is a file and no code, "see a.csv" a quote without a second file in it, and what
+    # a quote holds is no number of the answer's own. What was read is blanked with NULs, which keep all places.
     for step in (_code_spans, _files, _quoted, _dated):
         more = list(step(text))
         found += more
         text = _blank(text, ((one.start, one.end) for one in more if not _is_number_span(one)))
+        # A span that holds a number alone is left to `numbers`, without its signs.
         if step is _code_spans:
             text = text.replace("`", " ")
     counted = list(numbers(text, comma=comma))
     found += counted
     spared = _blank(text, ((one.start, one.end) for one in counted))
+    # After the digits: `2 million` is read once, with its scale.
     found += (number_at(spared, word) for word in number_words(spared))
     found += parts(spared)
     found = [one for one in found if not _is_number_span(one)]
@@ -308,6 +323,8 @@ def _fenced(text: str) -> _Blocks:
     blocks = _Blocks([], [], [])
     at, opened, inside, program = 0, -1, 0, False
     for line in text.splitlines(keepends=True):
+        # By lines and not by one expression: a fence that is never closed would have it look to the end from each
+        # opening.
         end = at + len(line)
         if line.lstrip().startswith(("```", "~~~")):
             if opened < 0:
@@ -318,6 +335,7 @@ def _fenced(text: str) -> _Blocks:
                 blocks.blank.extend([(opened, end)] if program else [(opened, inside), (at, end)])
                 opened = -1
         at = end
+    # An answer that was cut ends within a fence.
     if opened >= 0:
         blocks.blank.append((opened, at if program else inside))
         (blocks.programs if program else blocks.outputs).append((inside, at))
@@ -332,16 +350,18 @@ def _code_spans(text: str) -> Iterator[Found]:
 
 def _files(text: str) -> Iterator[Found]:
     for match in _PATH.finditer(text):
+        # The point behind `see report.csv.` ends the sentence.
         name = match[0].rstrip(".-/\\")
         if is_file(name):
             yield Found(kind=Kind.FILE, start=match.start(), end=match.start() + len(name), text=name)
 
 
 def is_file(name: str) -> bool:
-    """Whether the name reads like that of a file."""
+    """Tell whether the name reads like that of a file."""
     stem, dot, ending = name.rpartition(".")
     if not dot or ending.casefold() not in _ENDINGS or " " in stem.strip():
         return False
+    # `Node.js` and `Vue.js` have an ending of files and are none.
     return bool(stem.strip("./~\\")) and stem[-1] not in "/\\" and _NO_FILES.fullmatch(name) is None
 
 

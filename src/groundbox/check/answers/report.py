@@ -1,4 +1,4 @@
-"""What was found out about an answer, as values."""
+"""Report of an answer's check: mentions, verdicts and supports, as values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from groundbox.execution import Warning
 
 
 class Kind(enum.StrEnum):
-    """What a mention is."""
+    """Kind of a mention."""
 
     NUMBER = "number"
     DATE = "date"
@@ -21,7 +21,7 @@ class Kind(enum.StrEnum):
 
 
 class Verdict(enum.StrEnum):
-    """What is known of a mention."""
+    """Verdict on a mention."""
 
     EXACT = "exact"
     DERIVABLE = "derivable"
@@ -50,7 +50,7 @@ class Support:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Mention:
-    """One thing that the answer states.
+    """A number, date, text, code span or file name that the answer states.
 
     Attributes:
         text: As it stands in the answer.
@@ -70,7 +70,7 @@ class Mention:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerReport:
-    """What an answer states, and what of it the runs show.
+    """Statements of an answer, and where the runs show them.
 
     Attributes:
         mentions: In the order of the answer.
@@ -89,7 +89,7 @@ class AnswerReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every claim that was found is supported and everything was looked at."""
+        """Tell whether every claim that was found is supported and everything was looked at."""
         return not self.unsupported and not self.dropped
 
     def to_dict(self) -> dict[str, Any]:

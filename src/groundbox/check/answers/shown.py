@@ -23,7 +23,9 @@ _AFTER: Final = re.compile(r"[A-Za-zµ_]\w{0,7}")
 """As much as tells a unit from a name; all of it, behind each digit of `1e1e1e…`, would be read again and again."""
 _UNITS: Final = frozenset(_UNIT_NAMES.split())
 _SCALES: Final = {"k": 3, "K": 3, "M": 6, "B": 9}
+# Lines between the head and the body of a printed table; they end no block.
 _RULE: Final = re.compile(r"[\s\-=+|:_─═┼│]*\Z")
+# Behind `revenue: ` the words at the number are its own; the leading words of the line would name another one.
 _PAIR: Final = re.compile(r"[:=|]\s*['\"$€£(]{0,3}\Z")
 _LISTING: Final = re.compile(r"[\[({]")
 
@@ -54,6 +56,7 @@ def read_text(text: str, place: Place, into: Sources, labels: frozenset[str] = N
         )
         if len(line) > MOST_LINE:
             into.drop("characters shown", len(line) - MOST_LINE)
+        # Lines with as many numbers each are taken for one table; another count begins another one.
         if block and len(block[-1].tokens) != len(read.tokens):
             _take(block, header, place, into, labels)
             block = []
@@ -71,7 +74,9 @@ def _tokens(line: str, place: Place, into: Sources) -> Iterator[_Token]:
         after = _AFTER.match(line, match.end())
         if _is_name(before) or (after and after[0] not in _UNITS):
             continue
+        # `1.2M` as pandas and plots print it.
         scale = _SCALES.get(after[0], 0) if after else 0
+        # In `3-5` and `x)-5` the sign is an operator or a hyphen.
         sign = -1 if before[-1:] in ("-", "−") and not (before[:-1].isalnum() or before[:-1] in ")]") else 1
         percent = line[match.end() : match.end() + 1] == "%" or line[match.end() : match.end() + 2] == " %"
         yield from _numbers_of(match, Decimal(sign).scaleb(scale), percent)
@@ -112,6 +117,7 @@ def _take(block: list[_Line], header: str, place: Place, into: Sources, labels: 
             shown = shown._replace(weak=weak and position == 0)
             into.show(shown)
             columns[position].append(shown)
+        # `[3, 1, 2]` on a line is a group across, beside the columns that lines form.
         if width > 1 and _LISTING.search(line.text):
             shown_here = [one[-1] for one in columns]
             into.groups.append(Group("the values", shown_here[0].place, shown_here, words(line.text)))
@@ -131,6 +137,7 @@ def _line(line: _Line, names: Sequence[str], labels: frozenset[str], place: Plac
     for token, name in zip(line.tokens, names, strict=True):
         between = line.text[at : token.start]
         row = words(between[-200:])
+        # `North 120 95`: no words between the numbers, so that both are North's.
         if not (_PAIR.search(between) and row):
             row |= leading
         row |= words(line.text[token.end : token.end + 24].partition(",")[0])
@@ -141,6 +148,8 @@ def _line(line: _Line, names: Sequence[str], labels: frozenset[str], place: Plac
 
 def _names(header: str, width: int) -> list[str]:
     """The last words of the line above as names of the columns."""
+    # Headings of two words (`unit price`) are told apart by two blanks or a sign; where that gives too few, by each
+    # blank.
     parts = [part for part in re.split(r"\s{2,}|\t|[|,;]", header.strip()) if part.strip()]
     if len(parts) < width:
         parts = header.split()
@@ -148,7 +157,8 @@ def _names(header: str, width: int) -> list[str]:
 
 
 def _is_index(block: list[_Line]) -> bool:
-    """Whether the lines begin with 0, 1, 2 … and go on."""
+    """Tell whether the lines begin with 0, 1, 2 … and go on."""
+    # pandas counts from 0, SQL's clients from 1; something else has to follow, or these would be the data.
     if len(block) < 2 or block[0].tokens[0].number.value not in (0, 1):
         return False
     first = block[0].tokens[0].number.value
@@ -164,6 +174,8 @@ TABLE: Final = "application/vnd.dataresource+json"
 _MOST_NODES: Final = 50_000
 _MOST_DEPTH: Final = 60
 _TAG: Final = re.compile(r"<[^<>]*>")
+# Style sheets and scripts hold many numbers that nobody is shown. Unrolled, so that openings without an end cost no
+# more than their length.
 _HIDDEN: Final = re.compile(r"<(style|script)\b[^<]*(?:<(?!/\1)[^<]*)*</\1", re.IGNORECASE)
 
 
@@ -197,8 +209,11 @@ def _read_bundle(bundle: Mapping[str, Any], place: Place, into: Sources) -> None
         if mime == TABLE:
             continue
         if isinstance(content, str):
+            # An image in base64 is text, too, and shows no letter of itself.
             if mime.startswith("text/") or mime in ("image/svg+xml", "application/json"):
                 text = visible(_without_tags(content) if mime in ("text/html", "image/svg+xml") else content).text
+                # The table has each cell with its column; its HTML would show all numbers once more, without these
+                # words.
                 if tables:
                     into.say(text, place)
                 else:
@@ -216,6 +231,7 @@ def _without_tags(text: str) -> str:
 def _read_table(table: Mapping[str, Any], place: Place, into: Sources) -> None:
     rows = [row for row in _list(table.get("data")) if isinstance(row, dict)]
     names = list(rows[0]) if rows else []
+    # The protocol says which columns are the index; nothing there is a value.
     index = set(map(str, _list(_dict(table.get("schema")).get("primaryKey"))))
     count = table.get("row_count")
     whole = not table.get("truncated")
@@ -267,6 +283,7 @@ def _read_column(
 def _number(cell: Any) -> Number | None:
     if isinstance(cell, bool) or not isinstance(cell, (int, float)):
         return None
+    # NaN and infinity: the difference of both with themselves is NaN.
     if isinstance(cell, float) and cell - cell != 0:
         return None
     value = Decimal(repr(cell) if isinstance(cell, float) else cell)
@@ -320,6 +337,7 @@ class _Walk:
 def _pairs(data: Any) -> Iterator[tuple[Any, Any]]:
     """Keys and items; of the tagged forms of data, what they hold."""
     if isinstance(data, dict):
+        # The tagged form of `groundbox.trace.record.value`, in which a dict whose keys are no texts is a list of pairs.
         tagged = data.get("dict")
         if isinstance(tagged, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in tagged):
             yield from ((pair[0] if isinstance(pair[0], (str, int)) else "key", pair[1]) for pair in tagged)
@@ -337,6 +355,7 @@ def _read_artifact(artifact: Artifact, place: Place, into: Sources) -> None:
         Number(Decimal(artifact.size_bytes), Decimal(1)), str(artifact.size_bytes), place, labels | words("byte size")
     )
     into.show(size)
+    # Width and height of an image are no two of a kind: their sum is nothing.
     _Walk(place, into, alike=False).read(dict(artifact.facts), artifact.path, labels)
 
 
@@ -356,6 +375,7 @@ def _read_usage(execution: Execution, place: Place, into: Sources) -> None:
     for name, value in (("wall", usage.wall_s), ("cpu", usage.cpu_s), ("peak memory", usage.peak_memory_bytes)):
         number = _number(value)
         if number is not None:
+            # Weak: an answer may tell how long it took, but 3 seconds support no 3 rows.
             into.show(Shown(number, str(value), place._replace(where=name), words(f"{name} usage"), weak=True))
 
 

@@ -1,4 +1,4 @@
-"""What runs showed: numbers with the words beside them, columns of numbers, counts, dates and texts."""
+"""Contents that runs showed: numbers with the words beside them, columns of numbers, counts, dates and texts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ MOST_TEXT: Final = 16_000_000
 MOST_SEARCHED: Final = 2_000_000_000
 """Characters that are searched for the texts of one answer; each search of a text counts as some more."""
 _SEARCH: Final = 1_000
+_MOST_OCCURRENCES: Final = 1_000
 _VERSION: Final = re.compile(r"(?<![\w.])\d{1,4}\.\d{1,4}\.\d{1,4}(?![\w.])")
 NO_WORDS: Final[frozenset[str]] = frozenset()
 
@@ -113,6 +114,8 @@ class Sources:
 
     def show(self, shown: Shown) -> None:
         """Take a number."""
+        # Counted, so that the report says that not all was looked at; the whole outputs are searched then
+        # (`search_whole`).
         if len(self.shown) >= MOST_NUMBERS:
             self.drop("numbers shown", 1)
             return
@@ -148,20 +151,24 @@ class Sources:
             if self._search_left <= 0:
                 self.drop("texts not looked for", 1)
                 return None
+            # A budget in characters and not in seconds: an answer of 2,000 quotes against 16 MB would search 32 GB.
             self._search_left -= len(text) + _SEARCH
             for at in _occurrences(text, wanted):
                 end = at + len(wanted)
+                # `North` stands in `Northern` and is not quoted from there.
                 inside = wanted[0].isalnum() and at > 0 and text[at - 1].isalnum()
                 if not inside and not (wanted[-1].isalnum() and end < len(text) and text[end].isalnum()):
                     return place
         return None
 
 
-def _occurrences(text: str, wanted: str, most: int = 1000) -> Iterator[int]:
+def _occurrences(text: str, wanted: str) -> Iterator[int]:
+    # Bounded: of "a" in a text of nothing but "aaaa", each occurrence is inside a word, and all would be looked at.
+    left = _MOST_OCCURRENCES
     at = text.find(wanted) if wanted else -1
-    while at >= 0 and most:
+    while at >= 0 and left:
         yield at
-        at, most = text.find(wanted, at + 1), most - 1
+        at, left = text.find(wanted, at + 1), left - 1
 
 
 def families(groups: Sequence[Group]) -> dict[int, set[int]]:
@@ -169,6 +176,7 @@ def families(groups: Sequence[Group]) -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
     for position, group in enumerate(groups):
         for one in group.shown:
+            # By identity: equal values of two columns are two numbers.
             found.setdefault(id(one), set()).add(position)
     return found
 

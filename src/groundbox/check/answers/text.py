@@ -13,12 +13,13 @@ _ESCAPES: Final = re.compile(
     "\x1b\\[[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[ -/]?[0-~]?"
     "|\x9b[0-?]{0,64}[ -/]{0,8}[@-~]"
 )
+# Unicode's embeddings, overrides and isolates (UAX #9): 123 can be made to read 321.
 _BIDI: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _KEPT: Final = frozenset("\n\t")
 
 
 class Visible(NamedTuple):
-    """What a reader sees of a text.
+    """Text without the characters that a reader does not see.
 
     Attributes:
         places: For each character its position in the text as it was, and one more for the end; None if all are kept.
@@ -38,6 +39,7 @@ class Visible(NamedTuple):
 
 def visible(text: str) -> Visible:
     """The visible text. Line breaks and tabs stay, a carriage return becomes a blank."""
+    # Most texts; the rest of this function costs a list of all places.
     if text.isascii() and text.isprintable():
         return Visible(text, None, 0, False)
     hidden = {c for c in set(text) - _KEPT - {"\r"} if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
@@ -47,6 +49,7 @@ def visible(text: str) -> Visible:
     places: list[int] = []
     at = 0
     for start, end in (*((m.start(), m.end()) for m in _ESCAPES.finditer(text)), (len(text), len(text))):
+        # An escape sequence is left out as a whole, since its letters are visible characters that no terminal shows.
         for position in range(at, start):
             if text[position] not in hidden:
                 kept.append(text[position])
@@ -81,8 +84,9 @@ def words(text: str) -> frozenset[str]:
 
 
 def stem(word: str) -> str:
-    """One form for singular and plural, and for a month and its abbreviation."""
+    """Return one form for singular and plural, and for a month and its abbreviation."""
     folded = word.casefold()
+    # `march` and `mar` are one word, `marketing` another.
     return folded[:3] if folded[:3] in _MONTHS and folded in _FULL else singular(folded)
 
 

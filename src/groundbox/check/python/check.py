@@ -26,7 +26,7 @@ from groundbox.execution import Execution, Warning
 
 
 class Counts(NamedTuple):
-    """What a rule did at the first look.
+    """Counts of a rule at the first look.
 
     Attributes:
         told: Wrong programs that it told: of `pairs` that were written for it, and recorded ones that turned out to be
@@ -42,7 +42,7 @@ class Counts(NamedTuple):
 
     @property
     def measured(self) -> Measured:
-        """What follows from them."""
+        """Return what follows from them."""
         return _measured(self)
 
 
@@ -88,7 +88,7 @@ def tier_of(code: str) -> str:
 
 
 def gravity(code: str) -> tuple[int, float]:
-    """What warnings are ordered by: the tier, then how often the rule was right at the least."""
+    """Return what warnings are ordered by: the tier, then how often the rule was right at the least."""
     return TIERS.index(tier_of(code)), -EVIDENCE.get(code, NOTHING).measured.lower
 
 
@@ -146,7 +146,7 @@ def check_python(source: str, execution: Execution) -> list[Warning]:
 
 
 def _findings(source: str, execution: Execution, steps: Steps) -> Iterator[Finding]:
-    """What the rules find; the last one says what was not looked at, if anything was not."""
+    """Yield what the rules find; the last one says what was not looked at, if anything was not."""
     if len(source) > MOST_SOURCE_CHARS:
         yield _not_looked_at(f"it has {len(source)} characters, more than {MOST_SOURCE_CHARS}")
         return

@@ -31,7 +31,7 @@ class Steps:
         taken: Never more than `most`.
     """
 
-    def __init__(self, most: int = MOST_STEPS) -> None:
+    def __init__(self, most: int) -> None:
         self.taken, self._most = 0, most
 
     def take(self, count: int = 1) -> None:
@@ -108,14 +108,14 @@ class Flow:
         steps: What reading it takes is counted here.
     """
 
-    def __init__(self, tree: ast.Module, *, cell: bool, steps: Steps | None = None) -> None:
+    def __init__(self, tree: ast.Module, *, cell: bool, steps: Steps) -> None:
         """Args:
         cell: Whether the last expression is the value.
 
         Raises:
             Exhausted: It takes more steps than there are.
         """
-        self.steps = steps or Steps()
+        self.steps = steps
         self.sinks: list[Sink] = []
         self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self.modules: dict[str, str] = {}
@@ -142,7 +142,7 @@ class Flow:
         return list(self._bindings)
 
     def is_known(self, name: str) -> bool:
-        """Whether the program says itself what `name` is."""
+        """Tell whether the program says itself what `name` is."""
         return name in self._bindings or name in self.functions or name in self.modules or name in BUILTINS
 
     def origin(self, node: ast.expr) -> str:
@@ -384,7 +384,7 @@ class _Collector(ast.NodeVisitor):
         self._conditions.pop()
 
 
-def flow_of(tree: ast.Module, *, cell: bool, steps: Steps | None = None) -> Flow:
+def flow_of(tree: ast.Module, *, cell: bool, steps: Steps) -> Flow:
     """The flow of a module, with the parameters of its functions bound to what they are called with."""
     flow = Flow(tree, cell=cell, steps=steps)
     for name, function in flow.functions.items():
@@ -411,7 +411,7 @@ def _roots(target: ast.expr) -> Iterator[str]:
 
 
 def _changed_by(call: ast.Call) -> Iterator[str]:
-    """What a call whose result is thrown away may change: its receiver and its arguments."""
+    """Yield what a call whose result is thrown away may change: its receiver and its arguments."""
     if isinstance(call.func, ast.Attribute):
         yield from _roots(call.func.value)
     for argument in call.args:

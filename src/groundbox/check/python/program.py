@@ -59,7 +59,7 @@ _ATTRIBUTES: Final = ("sys.stdin", "sys.argv", "os.environ")
 
 
 def is_source(node: ast.AST, flow: Flow) -> bool:
-    """Whether an expression brings data from outside into the program."""
+    """Tell whether an expression brings data from outside into the program."""
     if isinstance(node, ast.Attribute):
         return flow.origin(node) in _ATTRIBUTES
     if not isinstance(node, ast.Call):
@@ -72,7 +72,7 @@ def is_source(node: ast.AST, flow: Flow) -> bool:
 
 
 def is_opaque(node: ast.AST, flow: Flow) -> bool:
-    """Whether an expression may be anything: a name that the program does not make, or code that it does not hold."""
+    """Tell whether an expression may be anything: a name that the program does not make, or code of elsewhere."""
     if isinstance(node, ast.Name):
         return not flow.is_known(node.id) and not node.id.startswith("(")
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
@@ -84,7 +84,7 @@ def is_opaque(node: ast.AST, flow: Flow) -> bool:
 
 
 def sources(nodes: Iterable[ast.AST], flow: Flow) -> list[ast.expr]:
-    """Those of `nodes` that bring data in."""
+    """Return those of `nodes` that bring data in."""
     return [node for node in nodes if isinstance(node, ast.expr) and is_source(node, flow)]
 
 
@@ -102,7 +102,7 @@ _MAGIC: Final = re.compile(r"^([ \t]*)[%!](?!=).*$", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a rule found; its tier is added from the table."""
+    """Finding of a rule; its tier is added from the table."""
 
     code: str
     message: str
@@ -120,16 +120,14 @@ class Program:
         outgoing: Ids of the nodes that something shown depends on.
     """
 
-    def __init__(self, source: str, tree: ast.Module, execution: Execution, *, steps: Steps | None = None) -> None:
-        """Args:
-        steps: By default as many as there are.
+    def __init__(self, source: str, tree: ast.Module, execution: Execution, *, steps: Steps) -> None:
+        """Read a program.
 
         Raises:
-            Exhausted: It takes more.
+            Exhausted: It takes more steps than are left.
             RecursionError: It is nested deeper than anybody writes.
         """
-        self.steps = steps or Steps()
-        self.source, self.tree, self.execution = source, tree, execution
+        self.steps, self.source, self.tree, self.execution = steps, source, tree, execution
         self.flow: Flow = flow_of(tree, cell=execution.value is not None, steps=self.steps)
         if self.flow.is_cut:
             raise RecursionError
@@ -144,7 +142,7 @@ class Program:
                 yield node, self.flow.origin(node.func)
 
     def output(self) -> str:
-        """What was printed, and the value, as text; the beginning and the end of much."""
+        """Return what was printed, and the value, as text; the beginning and the end of much."""
         text = f"{self.execution.stdout}\n{self.execution.text or ''}"
         return text if len(text) <= MOST_TEXT_CHARS else text[: MOST_TEXT_CHARS // 2] + text[-MOST_TEXT_CHARS // 2 :]
 

@@ -141,7 +141,7 @@ def _hidden_effect(program: Program, attempt: ast.Try, handler: ast.ExceptHandle
 
 
 def _is_fallback(value: ast.expr | None) -> bool:
-    """Whether it stands for data that is missing: no None, which says so, and no truth value, which is an answer."""
+    """Tell whether it stands for missing data: no None, which says so, and no truth value, which is an answer."""
     return isinstance(value, ast.Constant) and value.value is not None and not isinstance(value.value, bool)
 
 
@@ -154,7 +154,7 @@ def _collects(node: ast.AST) -> bool:
 
 
 def _can_fail_on_data(program: Program, attempt: ast.Try) -> bool:
-    """Whether the body computes; an import that may be missing is no data."""
+    """Tell whether the body computes; an import that may be missing is no data."""
     if any(isinstance(statement, ast.Import | ast.ImportFrom) for statement in attempt.body):
         return False
     parts = (part for statement in attempt.body for part in program.steps.walk(statement))
@@ -162,7 +162,7 @@ def _can_fail_on_data(program: Program, attempt: ast.Try) -> bool:
 
 
 def _tells(program: Program, handler: ast.ExceptHandler) -> bool:
-    """Whether it raises, prints, logs, counts, or looks at the exception."""
+    """Tell whether it raises, prints, logs, counts, or looks at the exception."""
     for statement in handler.body:
         for part in program.steps.walk(statement):
             if isinstance(part, ast.Raise | ast.Call | ast.AugAssign):
@@ -199,7 +199,7 @@ def _shows_number(program: Program, sink: Sink) -> bool:
 
 
 def _is_bare(program: Program, sink: Sink) -> bool:
-    """Whether it shows just a number, or a name for one that nothing else uses, perhaps after words."""
+    """Tell whether it shows just a number, or a name for one that nothing else uses, perhaps after words."""
     shown = [
         part.value if isinstance(part, ast.FormattedValue) else part
         for node in sink.shown

@@ -52,7 +52,7 @@ def _chained_target(frames: frozenset[str], node: ast.AST) -> ast.expr | None:
 
 
 def _selects(frames: frozenset[str], node: ast.expr) -> bool:
-    """Whether it is `frame[…]` or `frame.loc[…]`, which is a copy."""
+    """Tell whether it is `frame[…]` or `frame.loc[…]`, which is a copy."""
     if not isinstance(node, ast.Subscript):
         return False
     owner = node.value

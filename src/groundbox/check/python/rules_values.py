@@ -53,7 +53,7 @@ def float_money(program: Program) -> Iterator[Finding]:
 
 
 def _is_artefact(number: str) -> bool:
-    """Whether the digits are those of a short decimal that binary floating point missed."""
+    """Tell whether the digits are those of a short decimal that binary floating point missed."""
     fraction = number.partition(".")[2][:-1]
     return "000000" in fraction or "999999" in fraction
 
@@ -180,7 +180,7 @@ def _comparisons(program: Program) -> Iterator[tuple[ast.Compare, ast.expr, ast.
 
 
 def _inexact(program: Program, node: ast.expr, depth: int = 0) -> bool:
-    """Whether it involves a number that binary floating point has no exact form of."""
+    """Tell whether it involves a number that binary floating point has no exact form of."""
     program.steps.take()
     if isinstance(node, ast.Constant):
         return isinstance(node.value, float) and not _is_exact(node.value)
@@ -193,7 +193,7 @@ def _inexact(program: Program, node: ast.expr, depth: int = 0) -> bool:
 
 
 def _is_exact(number: float) -> bool:
-    """Whether the decimal that was written is the number that is kept."""
+    """Tell whether the decimal that was written is the number that is kept."""
     return number - number == 0 and Fraction(str(number)) == Fraction(number)
 
 
@@ -209,7 +209,7 @@ def _is_computed(program: Program, node: ast.expr) -> bool:
 
 
 def _is_text(program: Program, node: ast.expr, depth: int = 0) -> bool:
-    """Whether everything that is known of it says that it is text from outside."""
+    """Tell whether everything that is known of it says that it is text from outside."""
     program.steps.take()
     if isinstance(node, ast.Call):
         origin = program.flow.origin(node.func)
@@ -229,7 +229,7 @@ def _is_text(program: Program, node: ast.expr, depth: int = 0) -> bool:
 
 
 def _is_row(program: Program, name: str) -> bool:
-    """Whether a name is a row, or all rows, of a CSV reader."""
+    """Tell whether a name is a row, or all rows, of a CSV reader."""
     values = program.flow.assigned(name)
     return bool(values) and all(_reads_rows(program, value) for value in values)
 
@@ -249,7 +249,7 @@ def _reads_rows(program: Program, node: ast.AST, depth: int = 0) -> bool:
 
 
 def _text_key(program: Program, call: ast.Call) -> str:
-    """What `max`, `min` or `sorted` compares, if it is a column of texts whose name says number."""
+    """Return what `max`, `min` or `sorted` compares, if it is a column of texts whose name says number."""
     for keyword in call.keywords:
         if keyword.arg == "key":
             if not isinstance(keyword.value, ast.Lambda):
@@ -302,7 +302,7 @@ def _is_mutable(node: ast.expr) -> bool:
 
 
 def _changed_within(program: Program, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
-    """Whether the body changes the object itself, before any other object takes the name."""
+    """Tell whether the body changes the object itself, before any other object takes the name."""
     for node in program.steps.walk(function):
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             return False

@@ -65,7 +65,7 @@ SITUATIONS: Final = (ALONE, AGREEING, DISAGREEING)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Counts(Measured):
-    """What was counted for a code.
+    """Recorded queries with a finding, and how many of them were wrong.
 
     Attributes:
         queries: Recorded queries with the finding.
@@ -78,6 +78,7 @@ class Counts(Measured):
     def tier_of(self, code: str, *, error_from: float = ERROR_FROM) -> str:
         """The tier that follows; what only tells a fact is no error."""
         tier = self.tier(error_from=error_from)
+        # That a result is empty is a fact, also where the query is right: nobody is to refuse an answer for it.
         return "warn" if tier == "error" and code in FACTS else tier
 
 
@@ -87,5 +88,6 @@ NEVER_SEEN: Final = Counts()
 @functools.cache
 def table(situation: str = ALONE) -> Mapping[str, Counts]:
     """Code to what was counted, in one situation; codes that were never seen are not in it."""
+    # Read as a resource: the package may be in a zip file.
     text = resources.files("groundbox.check.sql").joinpath("calibration.json").read_text(encoding="utf-8")
     return {code: Counts(**counts) for code, counts in json.loads(text)["situations"][situation].items()}

@@ -31,6 +31,7 @@ def compared(c: Context, candidates: Sequence[str]) -> tuple[str, list[Finding]]
     """The situation that the results of the candidates make, and what they say about the query's own."""
     if c.rows is None:
         return ALONE, []
+    # The order counts only where every query asks for one: a query without ORDER BY may give its rows in any.
     ordered = is_ordered(c.query.tree)
     results: list[tuple[str, Rows]] = []
     failed = 0
@@ -40,12 +41,14 @@ def compared(c: Context, candidates: Sequence[str]) -> tuple[str, list[Finding]]
         except NotTakenApart:
             failed += 1
             continue
+        # Through the same budget, so that twenty candidates leave fewer questions to the rules and not more time.
         rows = c.budget.ask(candidate.strip().rstrip(";"), "the result of another candidate")
         if rows is None:
             failed += 1
         else:
             results.append((candidate, rows))
             ordered = ordered and is_ordered(tree)
+    # Of two results that were both cut at `max_rows`, the rows that are here say nothing of those that are not.
     results = [(candidate, rows) for candidate, rows in results if rows.complete or c.rows.complete]
     own = signature(c.rows, ordered=ordered)
     votes = Counter([own, *(signature(rows, ordered=ordered) for _, rows in results)])
@@ -73,28 +76,33 @@ def compared(c: Context, candidates: Sequence[str]) -> tuple[str, list[Finding]]
 
 
 def is_ordered(tree: Any) -> bool:
-    """Whether a query says in which order its rows come."""
+    """Tell whether a query says in which order its rows come."""
     exp = sqlglot_module("expressions")
     return isinstance(tree, exp.Query) and tree.args.get("order") is not None
 
 
 def signature(rows: Rows, *, ordered: bool) -> tuple[Any, ...]:
-    """What two results must share to be the same: their rows, whatever the order of columns, and of rows unless asked.
+    """Return a key that is equal for equal results: rows, whatever the order of columns, and of rows unless asked.
 
     Columns are put into an order of their own by the values in them.
     """
     columns = list(zip(*rows.rows, strict=True)) if rows.rows else []
     plain = [[_plain(value) for value in column] for column in columns]
+    # Columns are put in order by their contents, since their names differ from query to query. Without an order of
+    # rows, by their sorted contents, which do not depend on it.
     keys = sorted(range(len(plain)), key=lambda i: sorted(plain[i]) if not ordered else plain[i])
     lines = list(zip(*(plain[i] for i in keys), strict=True)) if plain else []
     width = len(rows.columns)
+    # Two empty results are the same, whatever their columns.
     return (width if lines else 0, tuple(lines) if ordered else tuple(sorted(lines)))
 
 
 def _plain(value: Any) -> tuple[str, str]:
+    # SQLite has no booleans and gives 1 where DuckDB gives true.
     if isinstance(value, bool):
         value = int(value)
     if isinstance(value, (int, float)):
+        # Six digits: AVG and SUM / COUNT round differently behind them.
         return ("number", f"{round(float(value), 6):.6f}")
     return ("null", "") if value is None else ("text", str(value))
 
@@ -132,12 +140,14 @@ def check_sql(
         InvalidArgument: An argument cannot be meant; nothing was asked.
     """
     _check_arguments(sql, question, candidates, max_queries, wall_s, max_rows)
+    # sqlglot comes with an extra; without it a check is a note and no failure of the run that it would look at.
     if importlib.util.find_spec("sqlglot") is None:
         return [_note("sql.not_checked", "sqlglot is not installed", "The extra `check` of groundbox brings it.")]
     try:
         with opened(database) as source:
             budget = Budget(source, max_queries=max_queries, wall_s=wall_s, max_rows=max_rows)
             return _ranked(look(sql, source, budget, question, candidates))
+    # The caller's mistake, such as a URL of no database; all else that fails here is a note about the database.
     except InvalidArgument:
         raise
     except GroundboxError as error:
@@ -146,7 +156,7 @@ def check_sql(
 
 @dataclasses.dataclass(kw_only=True)
 class Look:
-    """What was seen of one query.
+    """Findings and notes of one query, before tiers are added.
 
     Attributes:
         notes: What could not be looked at.
@@ -172,8 +182,10 @@ def look(
         reason = str(why) if isinstance(why, NotTakenApart) else "it is nested too deep"
         seen.notes.append(_note("sql.not_looked_at", f"the query was not looked at: {reason}", "Look at it yourself."))
         return seen
+    # The patterns of `Question` are not all linear in its text.
     asked = Question(question[:_MOST_QUESTION_CHARS]) if question else None
     context = Context(query=query, schema=schema, budget=budget, question=asked)
+    # Asked before any rule is: the result is what most rules look at, and has to come out of the budget first.
     if context.rows is None and not budget.skipped:
         problem = "the query gives no rows here: it fails, or takes too long"
         seen.notes.append(_note("sql.does_not_run", problem, "Run it by itself."))
@@ -208,12 +220,14 @@ def _ranked(seen: Look) -> list[Warning]:
     warnings: list[tuple[int, float, Warning]] = []
     for each in seen.findings:
         count[each.code] = count.get(each.code, 0) + 1
+        # A query with ten constants would otherwise fill an observation with one and the same advice.
         if count[each.code] > _MOST_OF_ONE_CODE:
             continue
         counts = counted.get(each.code, NEVER_SEEN)
         tier = counts.tier_of(each.code)
         evidence = {**each.evidence, "measured": {"queries": counts.queries, "wrong": counts.wrong}}
         warning = Warning(code=each.code, tier=tier, message=each.message, evidence=evidence, hint=each.hint)
+        # Stable: what is alike in tier and precision stays in the order of the rules (`rules._ORDER`).
         warnings.append((TIERS.index(tier), -counts.lower, warning))
     return [warning for _, _, warning in sorted(warnings, key=lambda told: told[:2])] + seen.notes
 

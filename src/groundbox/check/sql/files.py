@@ -20,6 +20,7 @@ from groundbox.limits import Limits, MiB
 from groundbox.sandbox.portal import Sandbox
 
 MOST_BYTES: Final = 512 * MiB
+# `bare` starts faster; DuckDB is no part of the standard library and comes with `science`.
 _READERS: Final = {"sqlite": ("SQLiteReader", "bare"), "duckdb": ("DuckDBReader", "science")}
 _OUTPUT_BYTES: Final = 32 * MiB
 _MOST_VALUES: Final = 2_000_000
@@ -44,6 +45,7 @@ class FileDatabase:
         self.dialect = dialect
         content = file if isinstance(file, bytes) else _content(file)
         reader, profile = _READERS[dialect]
+        # The copy is on a tmpfs, which the disk limit bounds; the rest is for what the engine writes itself.
         room = len(content) + 64 * MiB
         limits = Limits(disk_bytes=room, memory_bytes=room + 512 * MiB, output_bytes=_OUTPUT_BYTES, cpu_s=None)
         self._box = Sandbox(limits=limits, profile=profile, inspect=False)
@@ -51,6 +53,7 @@ class FileDatabase:
         self._schema: Schema | None = None
         try:
             self._box.files.write("database", content)
+            # The reader is sent as text because nothing of groundbox can be imported inside the wall.
             text = resources.files("groundbox.check.sql").joinpath("in_sandbox.py").read_text(encoding="utf-8")
             opened = self._box.run(f"{text}\nreader = {reader}('database')", wall_s=_OPENING_S)
             if not opened.ok:
@@ -81,12 +84,14 @@ class FileDatabase:
         """See `Database`."""
         if self._failure:
             raise QueryFailed(self._failure)
+        # `!r` of a str is a Python literal; whatever the SQL holds, it stays one argument.
         call = f"print(answer(reader, {sql!r}, {int(max_rows)}, {float(timeout_s)}))"
         try:
             execution = self._box.run(call, wall_s=timeout_s + _GRACE_S)
         except GroundboxError as error:
             self._failure = str(error)
             raise QueryFailed(self._failure) from error
+        # The failure is remembered: later questions get it at once, and the budget is not spent on a dead sandbox.
         if execution.state != "kept":
             self._failure = "the sandbox that held the database was lost"
         if not execution.ok or execution.dropped_bytes.get("stdout"):
@@ -95,11 +100,12 @@ class FileDatabase:
 
 
 def rows_of(text: str, max_rows: int) -> Rows:
-    """What the reader printed, which is not trusted to have any shape.
+    """Return what the reader printed, which is not trusted to have any shape.
 
     Raises:
         QueryFailed: It is a failure, not of the reader's shape, or more than was asked for.
     """
+    # Before it is parsed: each of these signs begins or separates a value.
     if len(text) > _OUTPUT_BYTES or sum(map(text.count, "[{,")) > _MOST_VALUES:
         raise QueryFailed("the reader's answer is too large")
     try:
@@ -113,6 +119,7 @@ def rows_of(text: str, max_rows: int) -> Rows:
     columns, rows = told.get("columns"), told.get("rows")
     if not isinstance(columns, list) or not isinstance(rows, list):
         raise QueryFailed("the reader's answer has no rows")
+    # The reader was told how many; one that sends more is no longer ours.
     if len(rows) > max_rows:
         raise QueryFailed(f"the reader's answer has {len(rows)} rows, and {max_rows} were asked for")
     if not all(isinstance(row, list) and len(row) == len(columns) and all(map(_is_plain, row)) for row in rows):

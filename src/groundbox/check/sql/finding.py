@@ -30,10 +30,9 @@ class Budget:
         max_queries: int,
         wall_s: float,
         max_rows: int,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database, self._max_queries, self._max_rows = database, max_queries, max_rows
-        self._clock, self._end = clock, clock() + wall_s
+        self._end = time.monotonic() + wall_s
         self._known: dict[tuple[str, int], Rows | None] = {}
         self.asked = 0
         self.failed = 0
@@ -41,11 +40,13 @@ class Budget:
 
     def ask(self, sql: str, purpose: str, *, max_rows: int | None = None) -> Rows | None:
         """The rows, or None when the query failed or the budget has ended; the latter is remembered by its purpose."""
+        # A rule may ask for fewer rows than the caller allows, never for more.
         rows = min(max_rows or self._max_rows, self._max_rows)
         key = (sql, rows)
+        # Also None: what failed once fails again, and several rules ask the same.
         if key in self._known:
             return self._known[key]
-        left_s = self._end - self._clock()
+        left_s = self._end - time.monotonic()
         if self.asked >= self._max_queries or left_s <= 0:
             self.leave(purpose)
             return None
@@ -55,6 +56,7 @@ class Budget:
         except QueryFailed:
             self.failed += 1
             answer = None
+        # Databases are the caller's own objects and may give more than they were asked for.
         if answer is not None and len(answer.rows) > rows:
             answer = Rows(answer.columns, answer.rows[:rows], False)
         self._known[key] = answer
@@ -92,11 +94,14 @@ class Probes:
         return text
 
     def holds(self, table: str, column: str, values: Sequence[Any]) -> tuple[bool, bool, bool] | None:
-        """Whether a column holds one of the texts: exactly, in any case, in any case and with blanks around it."""
+        """Tell whether a column holds one of the texts: exactly, in any case, in any case and with blanks around it."""
         c, source = self.name(column), self.name(table)
         texts = ", ".join(self.literal(str(value)) for value in values)
+        # Both sides are folded by the engine: Python's and the engine's idea of small letters differ for Turkish and
+        # others.
         low = ", ".join(f"LOWER({self.literal(str(value))})" for value in values)
         bare = ", ".join(f"LOWER({self.literal(str(value).strip())})" for value in values)
+        # SQLite and MySQL compare a number with a text; PostgreSQL and DuckDB refuse to.
         as_text = c if self._dialect in ("sqlite", "mysql") else f"CAST({c} AS VARCHAR)"
         row = self._row(
             f"SELECT EXISTS(SELECT 1 FROM {source} WHERE {as_text} IN ({texts})), "
@@ -114,6 +119,7 @@ class Probes:
             if not table.is_view
             for column in table.columns
             if column.kind in (Kind.TEXT, Kind.OTHER) and (table.name.casefold(), column.name.casefold()) != but
+            # One query for all columns, since each query counts; bounded, since a schema may have thousands.
         ][:_MOST_COLUMNS]
         if not places:
             return []
@@ -129,11 +135,10 @@ class Probes:
         """Different values of a column, up to a thousand; none when there are more."""
         sql = f"SELECT DISTINCT {self.name(column)} FROM {self.name(table)}"
         answer = self._budget.ask(sql, f"values of {table}.{column}", max_rows=_MOST_VALUES)
+        # A part of a column's values would let a rule say that another one is not there.
         return [row[0] for row in answer.rows] if answer is not None and answer.complete else []
 
-    def like(
-        self, table: str, column: str, pattern: str, inner: str, *, any_case: bool = False
-    ) -> tuple[int, int] | None:
+    def like(self, table: str, column: str, pattern: str, inner: str, *, any_case: bool) -> tuple[int, int] | None:
         """How many rows a pattern finds, and how many of them are the text without the wildcards."""
         c = self.name(column)
         compared, wanted = (f"LOWER({c})", pattern.casefold()) if any_case else (c, pattern)
@@ -147,18 +152,20 @@ class Probes:
         return (counts[0], counts[1]) if len(counts) == 2 and counts[0] is not None and counts[1] is not None else None
 
     def repeats(self, table: str, columns: Sequence[str]) -> bool | None:
-        """Whether two rows of a table are alike in some columns."""
+        """Tell whether two rows of a table are alike in some columns."""
         names = ", ".join(map(self.name, columns))
+        # NULL is a group of its own in GROUP BY, and no repetition of anything.
         given = " AND ".join(f"{self.name(column)} IS NOT NULL" for column in columns)
         sql = f"SELECT 1 FROM {self.name(table)} WHERE {given} GROUP BY {names} HAVING COUNT(*) > 1"
         answer = self._budget.ask(sql, f"whether {table} repeats {names}", max_rows=1)
         return bool(answer.rows) if answer is not None else None
 
     def within(self, table: str, column: str, other: str, key: str) -> bool:
-        """Whether a column has values, and each of them is in a column of another table."""
+        """Tell whether a column has values, and each of them is in a column of another table."""
         c, k = self.name(column), self.name(key)
         row = self._row(
             f"SELECT COUNT({c}), COALESCE(SUM(CASE WHEN {c} IS NOT NULL AND {c} NOT IN "
+            # One NULL in the list would make NOT IN hold for no row.
             f"(SELECT {k} FROM {self.name(other)} WHERE {k} IS NOT NULL) THEN 1 ELSE 0 END), 0) "
             f"FROM {self.name(table)}",
             f"whether {table}.{column} refers to {other}.{key}",
@@ -189,7 +196,7 @@ def _whole(value: Any) -> int | None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a rule saw."""
+    """Finding of a rule; its tier is added by `checking`."""
 
     code: str
     message: str
@@ -199,7 +206,7 @@ class Finding:
 
 @dataclasses.dataclass(kw_only=True)
 class Context:
-    """What rules look at.
+    """Query, schema, budget and question, as rules look at them.
 
     Attributes:
         question: None when none was given.
@@ -212,16 +219,17 @@ class Context:
 
     @cached_property
     def rows(self) -> Rows | None:
-        """What the query gives; None when it fails or was not run."""
+        """Return what the query gives; None when it fails or was not run."""
         return self.budget.ask(self._sent, "the result of the query")
 
     @property
     def has_rows(self) -> bool:
-        """Whether the result shows anything; of a query that was not run, it is taken to."""
+        """Tell whether the result shows anything; of a query that was not run, it is taken to."""
         return self.rows is None or bool(self.rows.rows)
 
     @property
     def _sent(self) -> str:
+        # `SELECT COUNT(*) FROM (…;)` does not parse.
         return self.query.text.rstrip().rstrip(";")
 
     @cached_property

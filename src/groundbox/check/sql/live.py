@@ -36,8 +36,10 @@ class SandboxDatabase:
             InvalidArgument: There is no such engine.
         """
         if database is None and dialect not in _DIALECTS:
+            # A database that was given by name speaks what its server speaks; that is not ours to judge.
             raise InvalidArgument("dialect", f"{dialect!r} is none of {' and '.join(map(repr, _DIALECTS))}")
         self.dialect = dialect
+        # `aside`: what the checks ask leaves the program's `result` as it is.
         self._options = {"dialect": dialect, "aside": True} if database is None else {"database": database}
         self._sandbox = sandbox
         self._own = database is None
@@ -61,14 +63,16 @@ class SandboxDatabase:
             tree = parsed(sql, self.dialect)
         except (NotTakenApart, RecursionError):
             return self.schema()
+        # Kept, because what rules derive from the query has the call as a quoted name (see `query`).
         self._calls |= set(calls_named(tree))
         found = [table for name in names_in(tree) if (table := self._without_keys(name)) is not None]
         schema = Schema([*self.schema(), *found], complete=self.schema().complete)
         return self._with_keys(sql, schema) if found else schema
 
     def _without_keys(self, name: str) -> Table | None:
-        """What a name stands for, unless its keys are declared or it stands for nothing."""
+        """Return what a name stands for, unless its keys are declared or it stands for nothing."""
         known = self.schema().table(name)
+        # A view has columns in the schema but no keys: it is asked for as if it were a file.
         if known is None or known.is_view:
             columns = self._columns(name)
             return Table(name=name, columns=columns, declares=False) if columns else None
@@ -90,6 +94,7 @@ class SandboxDatabase:
             table = schema.table(name)
             assert table is not None
             rows = self._asked(repeats_query(table, sets), len(sets))
+            # What could not be asked counts as a key, so that no rule speaks of it.
             repeated = rows[0] if rows else [False] * len(sets)
             unique = [frozenset(columns) for columns, repeats in zip(sets, repeated, strict=True) if not repeats]
             keyed[name] = dataclasses.replace(table, unique=unique)
@@ -104,6 +109,8 @@ class SandboxDatabase:
 
     def query(self, sql: str, *, max_rows: int, timeout_s: float) -> Rows:
         """See `groundbox.check.sql.source.Database`."""
+        # `"read_csv('a.csv')"` goes back to the call that it stands for; as a name the engine would look for a file of
+        # that name.
         for call in self._calls:
             sql = sql.replace('"' + call.replace('"', '""') + '"', call)
         try:

@@ -18,7 +18,7 @@ from groundbox.sandbox.portal import PORTAL
 
 
 class ServerDatabase:
-    """One database of a server; each query has a read-only transaction of its own."""
+    """A database of a server; each query has a read-only transaction of its own."""
 
     def __init__(self, database: Server, dialect: str) -> None:
         self.dialect = dialect
@@ -33,6 +33,7 @@ class ServerDatabase:
 
     def query(self, sql: str, *, max_rows: int, timeout_s: float) -> Rows:
         """See `groundbox.check.sql.source.Database`."""
+        # The server's own bound is the caller's; a check reads fewer rows and leaves that as it is.
         bounded = dataclasses.replace(self._database, max_rows=max_rows)
         try:
             answer = PORTAL.call(server_of(bounded).ask("database", bounded, sql, wall_s=timeout_s))
@@ -43,8 +44,8 @@ class ServerDatabase:
         return Rows([field.name for field in answer.fields], [tuple(row) for row in answer.rows], answer.complete)
 
 
-_FILES: Final = {"sqlite": "sqlite", "duckdb": "duckdb"}
-_DIALECTS: Final = {"postgres": "postgres", "mysql": "mysql"}
+_FILES: Final = ("sqlite", "duckdb")
+"""Schemes of files, which are their dialects, too."""
 
 
 @contextlib.contextmanager
@@ -60,6 +61,7 @@ def opened(database: Any) -> Iterator[Database]:
     elif isinstance(database, (str, Path)):
         with _of_url(str(database)) as found:
             yield found
+    # By attributes and not by class: tests and embedders bring objects of their own.
     elif all(hasattr(database, name) for name in ("dialect", "schema", "query")):
         yield database
     else:
@@ -72,7 +74,7 @@ def _of_url(url: str) -> Iterator[Database]:
     if separator and scheme in _FILES:
         from groundbox.check.sql.files import FileDatabase
 
-        with FileDatabase(_path(rest), _FILES[scheme]) as found:
+        with FileDatabase(_path(rest), scheme) as found:
             yield found
     elif separator and scheme in SCHEMES:
         yield _server(Server(url=url))
@@ -83,6 +85,7 @@ def _of_url(url: str) -> Iterator[Database]:
 
 def _path(rest: str) -> Path:
     """`sqlite:////a/b` is /a/b and `sqlite:///a/b` is a/b here, or /a/b where there is no such file."""
+    # SQLAlchemy writes a relative path with three slashes and an absolute one with four; people write three for both.
     path = Path(rest.removeprefix("/") if rest.startswith("/") else rest)
     if not path.is_absolute() and not path.exists() and Path(rest).is_absolute():
         return Path(rest)
@@ -90,8 +93,7 @@ def _path(rest: str) -> Path:
 
 
 def _server(server: Server) -> Database:
-
-    kind = SCHEMES.get(server.url.partition("://")[0])
-    if kind is None:
+    dialect = SCHEMES.get(server.url.partition("://")[0])
+    if dialect is None:
         raise DatabaseUnavailable("database", "checks ask PostgreSQL, MySQL and MariaDB, and no server by SQLAlchemy")
-    return ServerDatabase(server, _DIALECTS[kind])
+    return ServerDatabase(server, dialect)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -58,18 +59,18 @@ class Predicate:
     node: Any = dataclasses.field(repr=False, compare=False)
 
     def through(self, *functions: str) -> bool:
-        """Whether one of sqlglot's functions, such as `Lower`, stands between the column and the constants."""
+        """Tell whether one of sqlglot's functions, such as `Lower`, stands between the column and the constants."""
         return self.node.find(*(getattr(sqlglot_module("expressions"), name) for name in functions)) is not None
 
     @property
     def any_case(self) -> bool:
-        """Whether letters may differ in case: LOWER(x) = 'a', x ILIKE 'a', x COLLATE NOCASE = 'a'."""
+        """Tell whether letters may differ in case: LOWER(x) = 'a', x ILIKE 'a', x COLLATE NOCASE = 'a'."""
         return self.through("Lower", "Upper", "Collate", "ILike")
 
 
 @dataclasses.dataclass(kw_only=True)
 class Select:
-    """One SELECT.
+    """A SELECT with what it reads, joins and compares.
 
     Attributes:
         node: sqlglot's, qualified.
@@ -91,20 +92,19 @@ class Select:
 
     @property
     def projections(self) -> list[Any]:
-        """What it gives, without the aliases."""
+        """Return what it gives, without the aliases."""
         return [each.unalias() for each in self.node.expressions]
 
     def has(self, *names: str) -> bool:
-        """Whether it has such clauses: `group`, `order`, `limit`, `distinct`, `having`, `where`."""
+        """Tell whether it has such clauses: `group`, `order`, `limit`, `distinct`, `having`, `where`."""
         return all(self.node.args.get(name) is not None for name in names)
 
-    def aggregates(self, node: Any = None) -> list[Any]:
+    def aggregates(self) -> list[Any]:
         """The aggregate functions in its own projections, not those of subqueries or windows."""
         exp = sqlglot_module("expressions")
-        roots = self.node.expressions if node is None else [node]
         return [
             found
-            for root in roots
+            for root in self.node.expressions
             for found in own(root, exp.AggFunc)
             if not isinstance(found.parent, exp.Window) and not isinstance(found, exp.Filter)
         ]
@@ -119,8 +119,10 @@ def resolve(column: Any, scope: Any, schema: Schema) -> Ref | None:
     """The column of a table that a column of a query stands for, also through subqueries that hand it on."""
     alias = column.table
     while scope is not None:
+        # A correlated subquery reads columns of the scopes around it; the nearest that has the alias is meant.
         source = scope.sources.get(alias) if alias else None
         if source is not None:
+            # Eight subqueries that hand a column on; recursive CTEs would go on for ever.
             return _of_source(source, alias, column.name, schema, 8)
         scope = scope.parent
     return None
@@ -182,13 +184,19 @@ def own(root: Any, kind: Any) -> Iterator[Any]:
         node = stack.pop()
         if isinstance(node, kind):
             yield node
+        # Reversed onto a stack, so that nodes come in the order of the text.
         for child in reversed(list(node.iter_expressions())):
             if not isinstance(child, exp.Query) or isinstance(child, exp.Table):
                 stack.append(child)
 
 
-_COMPARISONS: Final = {"EQ": "=", "NEQ": "!=", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
-_TURNED: Final = {"=": "=", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
+COMPARISONS: Final = {"EQ": "=", "NEQ": "!=", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
+"""The classes of sqlglot that compare, by their names."""
+TURNED: Final = {"=": "=", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
+"""How a comparison reads from its other side: `3 < x` is `x > 3`."""
+NEGATED: Final = {"=": "!=", "!=": "=", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}
+EXTREME_SUBQUERY: Final = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.IGNORECASE)
+"""Matches `= (SELECT MAX(…)`: a query that chooses all rows which share an extreme, and may well give several."""
 
 
 def compare(select: Select, schema: Schema) -> None:
@@ -196,6 +204,8 @@ def compare(select: Select, schema: Schema) -> None:
     exp = sqlglot_module("expressions")
     conditions = [join.args["on"] for join in select.node.args.get("joins") or () if join.args.get("on")]
     if select.has("where"):
+        # ON and WHERE are read alike: of an inner join they mean the same, and of an outer one rules look at the join
+        # itself.
         conditions.append(select.node.args["where"].this)
     finder = _Finder(select, schema, exp)
     for condition in conditions:
@@ -217,6 +227,8 @@ class _Finder:
             self.walk(node.left, in_or=in_or, negated=negated)
             self.walk(node.right, in_or=in_or, negated=negated)
         elif isinstance(node, exp.Or):
+            # Each side of an OR is a conjunction of its own; two predicates of one group must hold together, of two
+            # they need not.
             outer = self._group
             for side in (node.left, node.right):
                 self._last = getattr(self, "_last", 0) + 1
@@ -224,6 +236,7 @@ class _Finder:
                 self.walk(side, in_or=True, negated=negated)
             self._group = outer
         elif isinstance(node, exp.Not):
+            # De Morgan's laws are not applied: NOT (a OR b) is read as an OR of negated parts.
             self.walk(node.this, in_or=in_or, negated=not negated)
         else:
             self._leaf(node, in_or, negated)
@@ -239,15 +252,14 @@ class _Finder:
     def _leaf(self, node: Any, in_or: bool, negated: bool) -> None:
         exp = self._exp
         kind = type(node).__name__
-        if kind in _COMPARISONS:
-            operator = _COMPARISONS[kind]
-            if negated:
-                operator = {"=": "!=", "!=": "=", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}[operator]
+        if kind in COMPARISONS:
+            operator = NEGATED[COMPARISONS[kind]] if negated else COMPARISONS[kind]
             self._comparison(node, operator, in_or)
         elif isinstance(node, exp.In):
             self._in(node, in_or, negated)
         elif isinstance(node, (exp.Like, exp.ILike)):
             self._predicate(node.this, "not like" if negated else "like", [node.expression], in_or, node)
+        # BETWEEN is two bounds, each of which a rule may compare with the question.
         elif isinstance(node, exp.Between):
             self._predicate(node.this, ">=", [node.args["low"]], in_or, node)
             self._predicate(node.this, "<=", [node.args["high"]], in_or, node)
@@ -260,10 +272,11 @@ class _Finder:
         exp = self._exp
         left, right = self._ref(node.left), self._ref(node.right)
         if left and right:
+            # `a.x = a.y` looks at one row and joins nothing.
             if operator == "=" and left.alias != right.alias:
                 self._select.edges.append(Edge(left, right, "join"))
             return
-        for ref, other, told in ((left, node.right, operator), (right, node.left, _TURNED[operator])):
+        for ref, other, told in ((left, node.right, operator), (right, node.left, TURNED[operator])):
             if ref is None:
                 continue
             inner = self._looked_up(other)
@@ -305,6 +318,8 @@ class _Finder:
 
     def _ref(self, node: Any) -> Ref | None:
         exp = self._exp
+        # LOWER(city) = 'paris' says of city what it is compared with; `Predicate.through` tells that something is
+        # between.
         while isinstance(node, (exp.Paren, exp.Lower, exp.Upper, exp.Trim, exp.Cast, exp.Collate)):
             node = node.this
         return resolve(node, self._select.scope, self._schema) if isinstance(node, exp.Column) else None
@@ -319,17 +334,20 @@ class _Finder:
         if not isinstance(column, exp.Column):
             return None
         scopes = self._select.scope.subquery_scopes
+        # By identity: the same subquery may stand twice.
         scope = next((each for each in scopes if each.expression is node), None)
         return resolve(column, scope, self._schema) if scope is not None else None
 
 
 def _bare(node: Any, exp: Any) -> Any:
-    """What stands in parentheses."""
+    """Return what stands in parentheses."""
     while isinstance(node, (exp.Paren, exp.Subquery)):
         node = node.this
     return node
 
 
+# Walks from `alias` along the joins. A table whose key is fixed by what was reached gives one row at most; any other
+# may give several, and with each of them the rows of `alias` come again (the fan-out of a join).
 def repeaters(select: Select, alias: str) -> list[str]:
     """The aliases whose rows may repeat a row of `alias`: what the join and the conditions fix is no key of them."""
     seen, found, waiting = {alias}, [], [alias]
@@ -358,6 +376,7 @@ def _fixed(select: Select, alias: str, seen: set[str]) -> set[str]:
     fixed = {
         each.ref.place[1]
         for each in select.predicates
+        # `WHERE o.kind = 1` makes (id, kind) as good as (id).
         if each.ref.alias == alias and each.operator == "=" and not each.in_or
     }
     for edge in select.edges:

@@ -46,6 +46,7 @@ def calls_named(tree: Any) -> list[str]:
 def _call(table: Any) -> str:
     """The call that stands behind FROM, as text; "" when it is none that reads a file."""
     exp = sqlglot_module("expressions")
+    # A call with a subquery in it reads more than a file.
     if not isinstance(table.this, exp.Func) or table.this.find(exp.Query) is not None:
         return ""
     name, opening, rest = table.this.sql(dialect="duckdb").partition("(")
@@ -59,6 +60,7 @@ def names_in(tree: Any) -> list[str]:
     tables = [table for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier) and not table.db]
     names = dict.fromkeys(table.name for table in tables if table.name.casefold() not in own)
     folded = [name.casefold() for name in names]
+    # `Sales` and `sales` may be two variables, which no schema without case could keep apart.
     return [name for name in names if folded.count(name.casefold()) == 1][:_MOST_SOURCES]
 
 
@@ -68,6 +70,7 @@ def keep_spelling(tree: Any, dialect: str, schema: Schema) -> None:
     for table in tree.find_all(exp.Table):
         call = _call(table) if dialect == "duckdb" else ""
         known = schema.table(call or table.name) if not table.db else None
+        # Names of tables are folded as the engine folds them; only names of files and variables keep their letters.
         if known is None or known.declares:
             continue
         if call:
@@ -97,7 +100,9 @@ def key_candidates(selects: list[Select]) -> dict[str, list[tuple[str, ...]]]:
                 continue
             sets = found.setdefault(table.name.casefold(), {})
             joined = dict.fromkeys(_joined(select, alias))
+            # Each column alone first: `_MOST_SETS` cuts the end.
             sets |= dict.fromkeys((column,) for column in joined)
+            # With what is compared with constants: of a file with a row for each day, the day makes the rest a key.
             fixed = joined | dict.fromkeys(_compared(select, alias)) if joined else {}
             if len(fixed) > 1:
                 sets[tuple(fixed)] = None
@@ -124,6 +129,7 @@ def repeats_query(table: Table, sets: list[tuple[str, ...]]) -> str:
     asked: list[str] = []
     for columns in sets:
         names = [quoted(column) for column in columns]
+        # As SQL has it, NULLs are not equal, and do not repeat a key.
         given = " AND ".join(f"{name} IS NOT NULL" for name in names)
         groups = f"SELECT 1 FROM {quoted(table.name)} WHERE {given} GROUP BY {', '.join(names)} HAVING count(*) > 1"
         asked.append(f"EXISTS({groups}) AS repeats_{len(asked)}")
@@ -205,7 +211,7 @@ class NotTakenApart(Exception):
 
 
 class Query:
-    """One query.
+    """A query, parsed and qualified.
 
     Attributes:
         tree: As parsed.
@@ -223,8 +229,10 @@ class Query:
         if problem:
             raise NotTakenApart(problem)
         _mend_quoted_texts(self.tree, dialect, schema)
+        # On the tree as it was parsed, because qualifying folds names.
         keep_spelling(self.tree, dialect, schema)
         self.qualified = _qualified(self.tree, dialect, schema)
+        # Again: qualifying may have written out stars and aliases.
         _check_size(self.qualified)
         self.selects = list(_selects(self.qualified, schema))
 
@@ -235,7 +243,7 @@ class Query:
 
     @property
     def top(self) -> Select | None:
-        """The one that gives the rows, when it is one."""
+        """Return the one that gives the rows, when it is one."""
         results = self.results
         return results[0] if len(results) == 1 else None
 
@@ -279,12 +287,14 @@ def parsed(text: str, dialect: str) -> Any:
     """
     if len(text) > MOST_CHARS:
         raise NotTakenApart(f"it has {len(text)} characters, over {MOST_CHARS}")
+    # On the text, before the parser recurses into it.
     if _depth(text) > _MOST_DEPTH:
         raise NotTakenApart(f"its parentheses are nested more than {_MOST_DEPTH} deep")
     errors = sqlglot_module("errors")
     try:
         reader = sqlglot_module("dialects.dialect").Dialect.get_or_raise(dialect)
         tokens = reader.tokenize(text)
+        # Between lexer and parser, for the same reason.
         _check_tokens(tokens)
         trees = [tree for tree in reader.parser().parse(tokens, text) if tree is not None]
     except (errors.SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError, IndexError):
@@ -293,11 +303,13 @@ def parsed(text: str, dialect: str) -> Any:
         raise NotTakenApart(f"it has {len(trees)} statements, not one")
     tree = trees[0]
     _check_size(tree)
+    # `(SELECT …)` as a whole.
     while isinstance(tree, sqlglot_module("expressions").Subquery) and not tree.alias:
         tree = tree.this
     if not isinstance(tree, sqlglot_module("expressions").Query):
         raise NotTakenApart("it is no query that reads")
     exp = sqlglot_module("expressions")
+    # SELECT INTO and a CTE that deletes are queries to the parser and write.
     if tree.find(exp.Into, exp.DML, exp.DDL, exp.Command) not in (None, tree):
         raise NotTakenApart("it would write")
     return tree
@@ -329,6 +341,7 @@ def _mend_quoted_texts(tree: Any, dialect: str, schema: Schema) -> None:
         return
     exp = sqlglot_module("expressions")
     names = {column.name.casefold() for table in schema for column in table.columns}
+    # "x" behind AS "x" is a name.
     names |= {alias.alias.casefold() for alias in tree.find_all(exp.Alias)}
     for column in list(tree.find_all(exp.Column)):
         identifier = column.this
@@ -344,6 +357,7 @@ def _qualified(tree: Any, dialect: str, schema: Schema) -> Any:
             tree.copy(),
             schema=dict(schema.as_mapping()),
             dialect=dialect,
+            # A column that no table has is left as it is: the engine tells it better.
             validate_qualify_columns=False,
         )
     except (errors.SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError, IndexError):
@@ -355,6 +369,7 @@ def _selects(tree: Any, schema: Schema) -> Iterator[Select]:
     errors = sqlglot_module("errors")
     try:
         scopes = list(sqlglot_module("optimizer.scope").traverse_scope(tree))
+    # sqlglot raises many kinds on trees that it does not expect.
     except (errors.SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError):
         raise NotTakenApart("its parts cannot be told apart") from None
     results = {id(node) for node in _result_nodes(tree)}

@@ -1,4 +1,4 @@
-"""What a question in plain English says about the shape of its answer, found by patterns.
+"""Questions in plain English: the shape of the answer that they ask for, found by patterns.
 
 English only: of a question in another language, numbers and quoted texts are all that is found.
 """
@@ -23,6 +23,7 @@ _SUPERLATIVE: Final = re.compile(
     r"|\bthe (?:most|least|fewest)\b",
     re.IGNORECASE,
 )
+# `at least 3` is a bound and asks for no least.
 _AT_LEAST: Final = re.compile(r"\bat (?:the )?(?:least|most)\b", re.IGNORECASE)
 _COUNT: Final = re.compile(
     r"\bhow many\b|\bnumbers? of\b|\bcount\b|\btotal number\b|\bamount of\b|\bhow often\b|\bnumber\b|\btimes\b",
@@ -58,6 +59,7 @@ _TOTAL: Final = re.compile(
     r"\b(?:total|sum|overall|altogether|combined|in all(?=\s*(?:[?.,;]|$)))(?!\w)", re.IGNORECASE
 )
 _EXTREME: Final = re.compile(r"\b(?:maximum|minimum|max|min)\b", re.IGNORECASE)
+# `the number of singers by country` asks for each country, `sorted by age` for an order.
 _EACH: Final = re.compile(
     r"\b(?:each|every|per|respective|respectively)\b|\bby (?:the )?different\b|\bfor all\b|\bin different\b"
     r"|(?<!ordered )(?<!sorted )(?<!order )(?<!sort )(?<!ranked )\bby \w+\W*$",
@@ -77,6 +79,7 @@ _HEAD: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _WHICH: Final = re.compile(r"^\W*(?:which|what|in which|in what)\s+(?!is\b|are\b|was\b|were\b)\w+", re.IGNORECASE)
+# Behind these words a question says of what, and no longer what is asked for.
 _HEAD_END: Final = re.compile(
     r"\b(?:of|for|by|from|in|with|who|whose|that|which|where|having|when|sorted|sort|ordered|order|to|on|at|used|using|shared|has"
     r"|have|had|is|are|did|do|does|there|among|between|as|owned|made|written|directed|located|whom|but|not|ranked|if|sharing|under"
@@ -84,6 +87,7 @@ _HEAD_END: Final = re.compile(
     r"|during|within|named|called)\b|[?.;(]",
     re.IGNORECASE,
 )
+# `the number of singers and the country`: the thing behind `of` is none that is asked for.
 _COUNTED: Final = re.compile(
     r"\b(number|amount|count|percentage|total|sum|average|date|year|place|country|city|type|level|name|code|title|length|size"
     r"|rate|start|end)s? of (?:the |all |each |every |different |such )*(?:\w+)",
@@ -92,6 +96,7 @@ _COUNTED: Final = re.compile(
 _JOINED: Final = re.compile(
     r"\s*(?:,\s*and\b|,|\band\b|\bas well as\b|\balong with\b|\btogether with\b|&)\s*", re.IGNORECASE
 )
+# An order goes on to the end of its sentence, unless `and list …` asks for more.
 _UP_TO_MORE: Final = r"(?:(?!,? and (?:their|its|his|her|also|show|list|give|return|find|what|how)\b)[^.?;])*"
 _ORDERED_BY: Final = re.compile(
     r",?\s*(?:\band\s+)?\b(?:sort|order|rank|arrange)(?:ed|ing)?\s+(?:them\s+|it\s+|(?:the|these|all)\s+(?:\w+\s+)?)?"
@@ -116,6 +121,7 @@ _STAR: Final = re.compile(
     re.IGNORECASE,
 )
 _AMOUNT: Final = rf"(\d+(?:,\d{{3}})*(?:\.\d+)?|{CARDINAL})\b"
+# The lookbehinds keep `less than` from the words of `no less than`, which says the opposite.
 _BOUNDS: Final = tuple(
     (operator, re.compile(rf"\b(?:{words})\s+{_AMOUNT}", re.IGNORECASE))
     for operator, words in (
@@ -129,11 +135,12 @@ _BOUNDS: Final = tuple(
         ("<", "(?<!no )(?<!not )less than|(?<!no )fewer than|smaller than|lower than|under|below|younger than"),
     )
 )
+# `SurfaceArea`, `release_year` and `HTTPStatus2` into their words.
 _CAMEL: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
 class Question:
-    """One question."""
+    """A question with what its words ask for."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -142,7 +149,7 @@ class Question:
         self.stem_set = set(self.stems)
 
     def says(self, pattern: re.Pattern[str]) -> bool:
-        """Whether a pattern is found, texts in quotes left out."""
+        """Tell whether a pattern is found, texts in quotes left out."""
         return pattern.search(self.unquoted) is not None
 
     @cached_property
@@ -152,7 +159,7 @@ class Question:
 
     @cached_property
     def quoted(self) -> list[str]:
-        """What stands in quotes."""
+        """Return what stands in quotes."""
         return [next(part for part in found if part) for found in _QUOTED.findall(self.text)]
 
     @cached_property
@@ -175,7 +182,8 @@ class Question:
 
     @property
     def superlative(self) -> bool:
-        """Whether it asks for the most or the least of something."""
+        """Tell whether it asks for the most or the least of something."""
+        # Removed rather than excluded by the pattern, whose words stand in many alternatives.
         return _SUPERLATIVE.search(_AT_LEAST.sub(" ", self.unquoted)) is not None
 
     @cached_property
@@ -187,62 +195,62 @@ class Question:
 
     @property
     def counts(self) -> bool:
-        """Whether it speaks of a number of things."""
+        """Tell whether it speaks of a number of things."""
         return self.says(_COUNT)
 
     @property
     def how_many(self) -> bool:
-        """Whether it begins by asking for a number of things."""
+        """Tell whether it begins by asking for a number of things."""
         return _HOW_MANY.search(self.text) is not None
 
     @property
     def distinct(self) -> bool:
-        """Whether it asks for different ones."""
+        """Tell whether it asks for different ones."""
         return self.says(_DISTINCT)
 
     @property
     def descending(self) -> bool:
-        """Whether the order falls."""
+        """Tell whether the order falls."""
         return self.says(_DESCENDING)
 
     @property
     def ascending(self) -> bool:
-        """Whether the order is said to rise."""
+        """Tell whether the order is said to rise."""
         return self.says(_ASCENDING)
 
     @property
     def negated(self) -> bool:
-        """Whether it says "not" in some way."""
+        """Tell whether it says "not" in some way."""
         return self.says(_NEGATION)
 
     @property
     def average(self) -> bool:
-        """Whether it asks for a mean."""
+        """Tell whether it asks for a mean."""
         return self.says(_AVERAGE)
 
     @property
     def total(self) -> bool:
-        """Whether it asks for a sum."""
+        """Tell whether it asks for a sum."""
         return self.says(_TOTAL)
 
     @property
     def extreme(self) -> bool:
-        """Whether it says maximum or minimum."""
+        """Tell whether it says maximum or minimum."""
         return self.says(_EXTREME)
 
     @property
     def each(self) -> bool:
-        """Whether it asks for one row for each of something."""
+        """Tell whether it asks for one row for each of something."""
         return _EACH.search(_ORDER_IS_ALL.sub(" ", self.unquoted)) is not None
 
     @property
     def either(self) -> bool:
-        """Whether it says "or"."""
+        """Tell whether it says "or"."""
         return self.says(_EITHER)
 
     @property
     def everything(self) -> bool:
-        """Whether it asks for all that is known."""
+        """Tell whether it asks for all that is known."""
         return self.says(_STAR)
 
     @cached_property
@@ -251,8 +259,10 @@ class Question:
 
         "What are the names and ages of singers?" gives names and ages.
         """
+        # Quotes become one letter: a title may hold `and`, a comma, or a verb.
         text = _ORDER_FIRST.sub("", _last_order(_QUOTED.sub(" x ", self.text).strip()))
         if self.how_many and not re.search(r"\band\b|,", text):
+            # `How many X are there, and what is …` asks for more and is read below.
             return ["number"], True
         if _WHICH.match(text):
             rest = text[_WHICH.match(text).end() :]  # type: ignore[union-attr]
@@ -266,12 +276,13 @@ class Question:
         items = rest[: end.start()] if end else rest
         tail = rest[end.start() :] if end else ""
         found = [item for item in _JOINED.split(items.strip()) if item.strip(" ?.!")]
+        # An item of many words is a sentence that was not understood, and no statement is better than a wrong one.
         if not found or any(len(item.split()) > _MOST_WORDS for item in found):
             return None
         return found, not _JOINED.search(tail)
 
     def mentions(self, name: str) -> bool:
-        """Whether all words of a name from a schema are in it, in their order and side by side."""
+        """Tell whether all words of a name from a schema are in it, in their order and side by side."""
         wanted = name_stems(name)
         count = len(wanted)
         if not wanted:
@@ -279,7 +290,7 @@ class Question:
         return any(self.stems[i : i + count] == wanted for i in range(len(self.stems) - count + 1))
 
     def mentions_part(self, name: str) -> bool:
-        """Whether any word of a name, but the commonest, is in it."""
+        """Tell whether any word of a name, but the commonest, is in it."""
         return any(word in self.stem_set for word in name_stems(name) if word not in _COMMON)
 
 
@@ -294,6 +305,7 @@ def _last_order(text: str) -> str:
     return told[-1] if len(sentences) > 1 and told else text
 
 
+# Words that names in every schema have.
 _COMMON: Final = frozenset({"id", "name", "code", "of", "the", "number", "num", "is", "type", "in"})
 
 

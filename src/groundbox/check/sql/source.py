@@ -16,7 +16,7 @@ _FLAG: Final = re.compile(r"BOOL", re.IGNORECASE)
 
 
 class Kind(enum.Enum):
-    """What a column's declared type says about its values."""
+    """Family of a column's declared type."""
 
     NUMBER = "number"
     TEXT = "text"
@@ -27,7 +27,7 @@ class Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column; `type` in the words of the engine."""
+    """A column; `type` in the words of the engine."""
 
     name: str
     type: str = ""
@@ -36,6 +36,7 @@ class Column:
     @property
     def kind(self) -> Kind:
         """The family of its type."""
+        # The order matters: INTERVAL holds INT, and ENUM holds NUM.
         for pattern, kind in ((_FLAG, Kind.FLAG), (_TIME, Kind.TIME), (_TEXT, Kind.TEXT), (_NUMBER, Kind.NUMBER)):
             if pattern.search(self.type):
                 return kind
@@ -53,7 +54,7 @@ class ForeignKey:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Table:
-    """One table or view.
+    """A table or view.
 
     Attributes:
         primary: Its primary key; empty without one.
@@ -75,7 +76,8 @@ class Table:
         return next((column for column in self.columns if column.name.casefold() == folded), None)
 
     def is_key(self, columns: set[str]) -> bool:
-        """Whether these columns, folded, hold a key: no two rows are alike in them."""
+        """Tell whether these columns, folded, hold a key: no two rows are alike in them."""
+        # A set that holds a key is one.
         keys = [frozenset(self.primary)] if self.primary else []
         return any({name.casefold() for name in key} <= columns for key in [*keys, *self.unique])
 
@@ -102,7 +104,7 @@ class Schema:
         return self._tables.get(name.casefold())
 
     def has_foreign_keys(self) -> bool:
-        """Whether any relation is declared at all."""
+        """Tell whether any relation is declared at all."""
         return any(table.foreign for table in self)
 
     def as_mapping(self) -> Mapping[str, Mapping[str, str]]:
@@ -111,7 +113,7 @@ class Schema:
 
 
 def related(schema: Schema, one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether a foreign key is declared between two (table, column)s, in either direction."""
+    """Tell whether a foreign key is declared between two (table, column)s, in either direction."""
     return _refers(schema, one, other) or _refers(schema, other, one)
 
 
@@ -127,9 +129,10 @@ def _refers(schema: Schema, child: tuple[str, str], parent: tuple[str, str]) -> 
 
 
 def parents(schema: Schema, table: str, column: str) -> set[tuple[str, str]]:
-    """What a column refers to, over any number of tables, folded; itself when it is a key of its table."""
+    """Return what a column refers to, over any number of tables, folded; itself when it is a key of its table."""
     result: set[tuple[str, str]] = set()
     waiting = [(table.casefold(), column.casefold())]
+    # Foreign keys may form a circle, such as of a folder and its parent; `result` keeps what was seen.
     while waiting:
         place = waiting.pop()
         found = schema.table(place[0])
@@ -162,7 +165,7 @@ def _same(one: str, other: str) -> bool:
 
 
 class Rows(NamedTuple):
-    """What a query gave.
+    """Rows of a query's result.
 
     Attributes:
         rows: Numbers, texts, booleans and None.
@@ -179,7 +182,7 @@ class QueryFailed(Exception):
 
 
 class Database(Protocol):
-    """What `check_sql` needs of a database; whoever has a live one gives an object of these three.
+    """Interface that `check_sql` asks databases by; whoever has a live one gives an object of these three.
 
     Attributes:
         dialect: sqlglot's name of it: `sqlite`, `duckdb`, `postgres`, `mysql`.
@@ -202,7 +205,7 @@ class Database(Protocol):
 
 @runtime_checkable
 class Sourced(Protocol):
-    """What a `Database` has besides when a query may name more than its tables, such as files."""
+    """Interface of a `Database` whose queries may name more than its tables, such as files."""
 
     def schema_for(self, sql: str) -> Schema:
         """Its tables and what else the query names. Asked once for each check, in place of `schema`."""
@@ -298,6 +301,8 @@ def schema_of(database: Database) -> Schema:
         except QueryFailed:
             complete = False
             return []
+        # What a database answers is a claim: rows of another width are dropped, and the schema is told to be
+        # incomplete.
         kept = [row for row in answer.rows[:_MOST_ROWS] if len(row) == width]
         complete = complete and answer.complete and len(kept) == len(answer.rows)
         return kept
@@ -310,6 +315,7 @@ def _sqlite(ask: Ask) -> list[Table]:
     """The tables of the file and of those attached; a name is the first one's, as in a query."""
     names = [str(row[0]) for row in ask(_SQLITE_SCHEMAS, 1)] or ["main"]
     found: dict[str, Table] = {}
+    # Bounded, since each attached file costs three or four queries.
     for name in names[:_MOST_SCHEMAS]:
         for table in _sqlite_schema(ask, name):
             found.setdefault(table.name.casefold(), table)
@@ -335,6 +341,7 @@ def _sqlite_schema(ask: Ask, name: str) -> list[Table]:
     foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
     for table, number, other, own, theirs in asked(_SQLITE_FOREIGN, 5):
         position = len(foreign[str(table), str(number)])
+        # `REFERENCES customer` without columns means its primary key, and the pragma then gives NULL for them.
         parent = keys.get(str(other), ())
         implied = parent[position] if position < len(parent) else str(own)
         foreign[str(table), str(number)].append((str(other), str(own), str(theirs) if theirs else implied))
@@ -366,6 +373,7 @@ def _tables(
     views = set()
     for table, kind, name, declared, not_null, _ in columns:
         key = str(table)
+        # SQLite lets a primary key be declared without NOT NULL; as a single column it is taken to hold no NULL.
         nullable = not not_null and primary.get(key) != (str(name),)
         own[key].append(Column(name=str(name), type=str(declared or ""), nullable=nullable))
         if kind == "view":

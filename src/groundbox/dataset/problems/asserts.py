@@ -57,12 +57,14 @@ def _asserted(call: ast.Call, test: ast.expr) -> Asserted:
 
 
 def _expected(call: ast.Call, test: ast.expr) -> Any:
-    """What the assert says that the call returns, or ABSENT when it says less than that."""
+    """Return what the assert says that the call returns, or ABSENT when it says less than that."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return ABSENT  # says false-like, not which value
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.Is)):
         return ABSENT
+    # `assert 3 == f(1)` is written, too.
     sides = [test.left, test.comparators[0]]
+    # `assert abs(f(2) - 1.41) < 1e-2` or `len(f(x)) == 2` says less than the value.
     if call not in sides:
         return ABSENT
     try:

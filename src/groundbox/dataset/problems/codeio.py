@@ -1,7 +1,7 @@
 """Lines of CodeI/O with a generator of inputs in the place of inputs, as the package reasoning-gym ships them.
 
 A program is a function `main_solution`, a generator `generate_inputs(rng)` that returns its arguments by name and may
-use whatever the program imports. Both are foreign code, and run in sandboxes only (dataset/inputs.py).
+use whatever the program imports. Both are foreign code, and run in sandboxes only (dataset/input_generation.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.dataset.problem import Drop, Problem
-from groundbox.dataset.problems.place import Place, text_of
+from groundbox.dataset.problems.rows import Place, text_of
 
 NAME: Final = "codeio"
 KEYS: Final = frozenset({"code_sample", "input_generator"})

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
 from groundbox.dataset.problems import asserts
-from groundbox.dataset.problems.place import Place, text_of
+from groundbox.dataset.problems.rows import Place, text_of
 from groundbox.values import literals
 from groundbox.values.parsing import expression_of
 

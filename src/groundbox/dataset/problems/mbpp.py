@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
-from groundbox.dataset.problems.place import BadRow, Place, list_of, text_of
+from groundbox.dataset.problems.rows import BadRow, Place, list_of, text_of
 from groundbox.values.parsing import module_of
 
 NAME: Final = "mbpp"
@@ -18,6 +18,7 @@ KEYS: Final = frozenset({"code", "test_list"})
 def parse(row: Mapping[str, Any], place: Place) -> Iterator[Problem | Drop]:
     """The problem of a row, and a drop for every assert whose arguments are no literals."""
     source = text_of(row, "code", least=1)
+    # `challenge_test_list` holds harder tests, which few rows have.
     tests = _tree("\n".join(map(str, [*list_of(row, "test_list"), *(row.get("challenge_test_list") or [])])))
     entry = _entry(source, tests)
     name = f"mbpp/{row['task_id']}" if "task_id" in row else place.item
@@ -52,6 +53,8 @@ def _entry(source: str, tests: ast.Module) -> str:
         defined = set()
     called = asserts.called_names(tests)
     for name in called:
+        # A test may call `sorted` or `set` around the function; of a program that does not parse, the first name is
+        # taken.
         if name in defined or not defined:
             return name
     raise BadRow("bad-line", "no assert calls a function that the code defines")

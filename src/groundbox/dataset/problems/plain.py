@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.dataset.problem import Case, Drop, Problem, case_from_json
-from groundbox.dataset.problems.place import BadRow, Place, list_of, text_of
+from groundbox.dataset.problems.rows import BadRow, Place, list_of, text_of
 from groundbox.values import literals
 
 NAME: Final = "plain"

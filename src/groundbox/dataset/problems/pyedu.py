@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
-from groundbox.dataset.problems.place import BadRow, Place, list_of, text_of
+from groundbox.dataset.problems.rows import BadRow, Place, list_of, text_of
 
 NAME: Final = "pyedu"
 KEYS: Final = frozenset({"refcode", "ios"})

@@ -14,7 +14,7 @@ from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
 
 from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
 from groundbox.dataset.problems import asserts, codeio, cruxeval, humaneval, mbpp, plain, pyedu
-from groundbox.dataset.problems.place import BadRow, Place
+from groundbox.dataset.problems.rows import BadRow, Place
 from groundbox.errors import InvalidArgument
 from groundbox.values import literals
 from groundbox.values.parsing import expression_of, module_of
@@ -29,6 +29,7 @@ def read_folder(folder: Path, *, licence: str) -> Iterator[Problem | Drop]:
         name = path.relative_to(folder).as_posix()
         place = Place(file=f"{folder.name}/{name}", line=1, format=FOLDER, licence=licence)
         try:
+            # By the encoding that the file itself declares (PEP 263).
             with tokenize.open(path) as file:
                 source = file.read()
             tree = module_of(source)
@@ -41,6 +42,7 @@ def read_folder(folder: Path, *, licence: str) -> Iterator[Problem | Drop]:
 def _of_file(source: str, tree: ast.Module, place: Place) -> Iterator[Problem | Drop]:
     found = False
     for node in tree.body:
+        # Functions of the module alone: methods need an object that no doctest line gives as data.
         if isinstance(node, ast.FunctionDef) and ">>>" in (ast.get_docstring(node) or ""):
             found = True
             yield from _of_function(source, node, place)
@@ -105,6 +107,7 @@ def _case(number: int, example: doctest.Example, function: str) -> Case | str:
 
 
 def _expected(example: doctest.Example) -> Any:
+    # A doctest with ELLIPSIS or an exception says less than what the call gives.
     if example.exc_msg is not None or not example.want or example.options.get(doctest.ELLIPSIS):
         return ABSENT
     try:
@@ -142,12 +145,14 @@ def parse(found: Iterable[Problem | Drop], *, most_cases: int | None = None) -> 
             continue
         kept, drops = _distinct(problem, most_cases)
         yield from drops
+        # All its cases were dropped: there is nothing to run. One that came without cases gets made ones.
         if kept or not problem.cases:
             yield dataclasses.replace(problem, cases=tuple(kept))
 
 
 def _named(problem: Problem, names: set[str]) -> Problem:
     name, count = problem.id, 1
+    # Two files may have the same ids; the second gets `#2`, which is the same in each build of the same files.
     while name in names:
         count += 1
         name = f"{problem.id}#{count}"
@@ -158,6 +163,7 @@ def _named(problem: Problem, names: set[str]) -> Problem:
 def _unwritable(problem: Problem) -> str:
     """Why the problem's texts cannot be written as UTF-8, or ""."""
     try:
+        # JSON may hold half of a surrogate pair, which no file can.
         (problem.source + problem.statement + (problem.entry or "")).encode()
     except UnicodeEncodeError as error:
         return f"a text is not Unicode: {error}"

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.dataset import signature
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.running import Request, Runner
+from groundbox.dataset.program_runner import Request, Runner
 from groundbox.values import literals
 from groundbox.values.equal import equal_as_json, identical
 from groundbox.values.literals import NotALiteral

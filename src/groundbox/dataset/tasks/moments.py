@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from groundbox.dataset.tasks.draft import Draft, View, Visit, task
+from groundbox.dataset.tasks.task import Draft, View, Visit, task
 from groundbox.trace.record import schema
 from groundbox.trace.run.structure import Iteration, Loop, Node
 from groundbox.values import literals
@@ -32,8 +32,9 @@ _ENDS: Final = {
 
 @task("state", about="the value of a name at one moment", place=30, numbered=True)
 def state(view: View) -> Iterator[Draft]:
-    """One question about a name that has had more than one value by then, if there is one."""
+    """Yield one question about a name that has had more than one value by then, if there is one."""
     rng = view.rng("state")
+    # Within functions only: names of the module are seldom what a program is about.
     visits = [each for each in view.visits if view.lines.function_at(each.line)]
     for visit in rng.sample(visits, min(_TRIES, len(visits))):
         values = _told_values(view, visit)
@@ -70,8 +71,10 @@ def _told_values(view: View, visit: Visit) -> dict[str, str]:
     found: dict[str, str] = {}
     assigned = _assigned(view, visit)
     for name, value in state.names(visit.step.frame).items():
+        # Only names that the function itself assigned: its arguments stand in the prompt.
         if name in assigned and name in held:
             text = _literal_text(state, value)
+            # The value must be the one that the telling has reached; else the reply ends before its own answer.
             if text and len(text) <= _MOST_VALUE_CHARS and text == _literal_text(told, held[name]):
                 found[name] = text
     return found
@@ -93,13 +96,14 @@ def _literal_text(state: Any, value: Any) -> str:
 
 @task("next_line", about="where control goes from a line", place=40, numbered=True)
 def next_line(view: View) -> Iterator[Draft]:
-    """One question about an `if`, `while` or `for` that sends control to another line of its function.
+    """Yield one question about an `if`, `while` or `for` that sends control to another line of its function.
 
     It is posed where LEAST_TOLD sentences lead to it, or in a short run where the most do.
     """
     forks = [(each, view.told.count_upto(each.step.last)) for each in view.visits if _is_fork(view, each)]
     if not forks:
         return
+    # A question at the first line has a reply without reasoning.
     enough = min(LEAST_TOLD, max(count for _, count in forks))
     visit = view.rng("next_line").choice([each for each, count in forks if count >= enough])
     yield Draft(
@@ -122,13 +126,13 @@ def _is_fork(view: View, visit: Visit) -> bool:
 
 
 def _has_changes(view: View, first: int, last: int) -> bool:
-    """Whether a name or an object changed in some records: what the test reads may not be told then."""
+    """Tell whether a name or an object changed in some records: what the test reads may not be told then."""
     return any(isinstance(record, schema.Set | schema.Mutate) for record in view.trace.records[first : last + 1])
 
 
 @task("branch", about="how a condition turns out, each time", place=50, numbered=True)
 def branch(view: View) -> Iterator[Draft]:
-    """One question about a condition that turns out both ways, or, if none does, about one that is tested."""
+    """Yield one question about a condition that turns out both ways, or, if none does, about one that is tested."""
     if view.trace.folded:
         return
     turns: dict[int, list[bool | None]] = defaultdict(list)
@@ -136,6 +140,7 @@ def branch(view: View) -> Iterator[Draft]:
         if visit.step.test is not None:
             turns[visit.line].append(visit.step.condition)
     known = {line: each for line, each in turns.items() if None not in each and len(each) <= _MOST_TESTS}
+    # A condition that always comes out the same is answered by its first time.
     lines = [line for line, each in known.items() if len(set(each)) == 2] or list(known)
     if not lines:
         return
@@ -153,7 +158,8 @@ def branch(view: View) -> Iterator[Draft]:
 
 @task("coverage", about="which lines of a function run", place=60, numbered=True)
 def coverage(view: View) -> Iterator[Draft]:
-    """One question about a function of which some lines run and some do not; folded runs may hide lines."""
+    """Yield one question about a function of which some lines run and some do not; folded runs may hide lines."""
+    # A folded loop may have gone through lines that no record shows.
     if view.trace.folded or view.item.traced is None:
         return
     ran = set(view.item.traced.lines)
@@ -180,7 +186,7 @@ def _runs_partly(lines: list[int], ran: set[int]) -> bool:
 
 @task("loop", about="how often a loop goes round, and what ends it", place=70, numbered=True)
 def loop(view: View) -> Iterator[Draft]:
-    """One question about the first time that a loop runs. Iterations that were folded are counted, too."""
+    """Yield one question about the first time that a loop runs. Iterations that were folded are counted, too."""
     first: dict[int, Loop] = {}
     for activation in view.trace.structure.activations.values():
         for loop in _loops(activation.body):

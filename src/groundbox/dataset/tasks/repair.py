@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from groundbox.dataset.tasks.draft import Draft, View, task
+from groundbox.dataset.tasks.task import Draft, View, task
 from groundbox.values import literals
 
 _MOST_STEPS: Final = 60
@@ -17,7 +17,7 @@ _TRIES: Final = 6
 
 @task("repair", about="find and mend the one wrong step of a telling", place=90)
 def repair(view: View) -> Iterator[Draft]:
-    """One question: a value of one sentence was replaced, and the prover agrees that it is wrong now."""
+    """Yield one question: a value of one sentence was replaced, and the prover agrees that it is wrong now."""
     sentences = [each.text for each in view.told.sentences]
     if not _FEWEST_STEPS <= len(sentences) <= _MOST_STEPS:
         return
@@ -25,6 +25,7 @@ def repair(view: View) -> Iterator[Draft]:
     places = [(number, value) for number, each in enumerate(view.told.sentences) for value in each.values]
     for number, value in rng.sample(places, min(_TRIES, len(places))):
         wrong = _corrupted(sentences[number], value, rng.randint(1, 3))
+        # Another value may be as true; the prover decides whether the sentence is wrong now.
         if wrong is None or not _is_wrong(view, sentences, number, wrong):
             continue
         steps = [wrong if at == number else each for at, each in enumerate(sentences)]
@@ -44,6 +45,7 @@ def repair(view: View) -> Iterator[Draft]:
 def _corrupted(sentence: str, value: str, by: int) -> str | None:
     """The sentence with another value, or None if that value cannot be changed for sure."""
     other = _another(value, by)
+    # Once and as a whole: 3 must not be replaced in 13, 3.5 or `x3`.
     pattern = rf"(?<![\w.]){re.escape(value)}(?![\w.]\w)"
     if other is None or len(re.findall(pattern, sentence)) != 1:
         return None
@@ -67,7 +69,7 @@ def _another(value: str, by: int) -> str | None:
 
 
 def _is_wrong(view: View, sentences: list[str], number: int, wrong: str) -> bool:
-    """Whether the telling with the wrong sentence, which keeps its claims, is not proven."""
+    """Tell whether the telling with the wrong sentence, which keeps its claims, is not proven."""
     told = list(view.told.sentences)
     told[number] = dataclasses.replace(told[number], text=wrong)
     text = view.told.text.replace(sentences[number], wrong, 1)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundbox.dataset import argument_search
-from groundbox.dataset.narrating import Told
-from groundbox.dataset.tasks.draft import Draft, View, task
+from groundbox.dataset.narration import Told
+from groundbox.dataset.tasks.task import Draft, View, task
 from groundbox.trace.record import schema
 from groundbox.values import literals
 
@@ -25,7 +25,7 @@ _NO_EXCEPTION: Final = "no exception"
 
 @task("output", about="predict what a call returns, or what a script prints", place=10, always=True)
 def output(view: View) -> Iterator[Draft]:
-    """One question for a run that came to an end by itself: what it returned, or, of a script, what it printed."""
+    """Ask of a run that came to an end by itself what it returned, or, of a script, what it printed."""
     answer = view.item.answer
     if answer is None or answer.fault is not None:
         return
@@ -51,7 +51,7 @@ def output(view: View) -> Iterator[Draft]:
 
 @task("input", about="find arguments that lead to a given result; judged by running them", place=20)
 def arguments(view: View) -> Iterator[Draft]:
-    """One question for a function that returned, where arguments were found."""
+    """Yield one question for a function that returned, where arguments were found."""
     answer, entry, tried = view.item.answer, view.problem.entry, view.item.tried
     if answer is None or entry is None or not tried or len(view.guesses) != len(tried):
         return
@@ -59,6 +59,7 @@ def arguments(view: View) -> Iterator[Draft]:
     parts: list[str] = []
     tellings: list[Told] = []
     for number, each in enumerate(tried):
+        # One run that cannot be told whole spoils the search.
         told = view.told_guess(number)
         if told is None:
             return
@@ -83,7 +84,7 @@ def arguments(view: View) -> Iterator[Draft]:
 
 @task("exception", about="whether a run fails, how and where", place=80, numbered=True, always=True)
 def exception(view: View) -> Iterator[Draft]:
-    """One question for a run that failed, or in which an exception was raised and handled."""
+    """Yield one question for a run that failed, or in which an exception was raised and handled."""
     answer = view.item.answer
     if answer is None:
         return

@@ -3,8 +3,8 @@
 Theory of operation. The rows of a dataset hold all that is needed to run their programs again, so nothing but the
 rows is read. Each item is a shard of its own, as a build has them: it is run, shown, asked for, proven and kept
 as a part (`groundbox.dataset.translation.item`), and every answer is kept before it is proven
-(`groundbox.dataset.translation.cache`). So a kill costs the answers that were under way, and with the same answers
-the files that are written have the same bytes; only report.json differs, which has the times and says how many
+(`groundbox.dataset.translation.answer_cache`). So a kill costs the answers that were under way, and with the same
+answers the files that are written have the same bytes; only report.json differs, which has the times and says how many
 answers were given to an earlier process. The parts are removed at the end; the answers stay: they were paid for.
 """
 
@@ -17,19 +17,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import card, extra, files, sample_files, store
+from groundbox.dataset import dataset_card, files, optional_imports, part_store, sample_files
 from groundbox.dataset.build import CARD, PAGE, REPORT, Tools, is_whole, read_report
-from groundbox.dataset.clock import Clock
+from groundbox.dataset.build_statistics import BuildStatistics
+from groundbox.dataset.cpu_time import BuildClock
 from groundbox.dataset.executor import Shard, carry_out
+from groundbox.dataset.part_store import Store
 from groundbox.dataset.problem import Drop
 from groundbox.dataset.sample_files import Sample
-from groundbox.dataset.store import Store
-from groundbox.dataset.tally import Tally
-from groundbox.dataset.translation import item, page
-from groundbox.dataset.translation.counts import Counts
+from groundbox.dataset.translation import item
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.item import Retelling
 from groundbox.dataset.translation.options import TranslateOptions
+from groundbox.dataset.translation.report import MOST_DROPS, Counts, page
 from groundbox.errors import InvalidArgument
 
 ANSWERS: Final = "answers.jsonl"
@@ -51,10 +51,10 @@ async def translate_dataset(
         EndpointFailed: The model gives no answer; what is done stays.
         ExtraMissing: A library of the extra `data` is not installed.
     """
-    extra.parquet()
+    optional_imports.parquet()
     source = _source(folder, out)
     identity = {**options.arguments(), _SAMPLES_DIGEST: source["files"][sample_files.SAMPLES]}
-    with store.opened(out, identity) as opened:
+    with part_store.opened(out, identity) as opened:
         work = _Translation(folder, out, options, tools, opened, source)
         if not work.is_done():
             opened.finish(None)
@@ -69,16 +69,18 @@ class _Translation:
     ) -> None:
         self.folder, self.out, self.options, self.tools, self.store = folder, out, options, tools, opened
         self.source = source
-        self.clock = Clock(opened.folder / "clock.json")
+        self.clock = BuildClock(opened.folder / "clock.json")
         self.count = 0
         self.resumed = opened.done(item.STAGE, "jsonl")
 
     def is_done(self) -> bool:
+        # A finished translation with another limit goes on from its answers.
         if not is_whole(self.out, self.store.finished()):
             return False
         return bool(read_report(self.out)["arguments"]["translation"]["limit"] == self.options.limit)
 
     async def carry_through(self, connect: Connect) -> None:
+        # The file of answers is held for this process alone, as the store is.
         async with connect(self.out / ANSWERS) as model:
             await self._translate(model)
         self.tools.progress.end()
@@ -89,10 +91,10 @@ class _Translation:
         work = Retelling(
             runner=tools.runner,
             executor=tools.executor,
-            prover=tools.foreign_prover,
+            prover=tools.telling_prover,
             model=model,
             options=options,
-            patience=item.patience_of(self.source["arguments"]),
+            patience=item.run_limits_of(self.source["arguments"]),
         )
         total = min(self.source["kept"], options.limit or self.source["kept"])
         done = 0
@@ -100,6 +102,8 @@ class _Translation:
         async for shard in carry_out(
             self._shards(),
             submit=work,  # here: it holds the connection to the model
+            # Shards wait for the model most of the time; so many more are under way that processors do not idle
+            # meanwhile.
             capacity=lambda: options.at_once + tools.executor.capacity,
             store=self.store,
             marker="jsonl",
@@ -115,32 +119,32 @@ class _Translation:
             yield Shard(stage=item.STAGE, number=number, payload=list(map(_plain, rows)))
 
     def _write(self) -> None:
-        tally, counts, drops = Tally(), Counts(), list[Drop]()
+        statistics, counts, drops = BuildStatistics(), Counts(), list[Drop]()
         with sample_files.writing(self.out) as writer:
             for number in range(self.count):
                 found = item.read(self.store.path(item.STAGE, number, "jsonl").read_bytes())
-                tally.lesson(found.lesson)
+                statistics.lesson(found.lesson)
                 counts.add(found, resumed=number in self.resumed)
                 if found.lesson.drop is not None:
                     writer.drop(found.lesson.drop)
-                    drops += [found.lesson.drop] if len(drops) < page.MOST_DROPS else []
+                    drops += [found.lesson.drop] if len(drops) < MOST_DROPS else []
                 for sample in found.lesson.samples:
                     writer.sample(sample)
-        self._report(tally, counts, drops)
+        self._report(statistics, counts, drops)
 
-    def _report(self, tally: Tally, counts: Counts, drops: Sequence[Drop]) -> None:
+    def _report(self, statistics: BuildStatistics, counts: Counts, drops: Sequence[Drop]) -> None:
         options = self.options
         facts = {
-            "items": tally.items,
-            "kept": tally.kept,
-            "samples": tally.samples,
-            "dropped": dict(sorted(tally.reasons.items())),
+            "items": statistics.items,
+            "kept": statistics.kept,
+            "samples": statistics.samples,
+            "dropped": dict(sorted(statistics.reasons.items())),
             "translation": counts.report(),
-            **tally.content(),
+            **statistics.content(),
         }
         told_by = f"the model {options.model}, asked with the prompt `{options.prompt}`"
-        files.publish(self.out / CARD, card.card(facts, told_by=told_by).encode())
-        shown = page.page(facts, tally, counts, drops, options.model)
+        files.publish(self.out / CARD, dataset_card.card(facts, told_by=told_by).encode())
+        shown = page(facts, statistics, counts, drops, options.model)
         files.publish(self.out / PAGE, shown.encode())
         digests = {name: files.digest(self.out / name) for name in (*sample_files.FILES, CARD, PAGE)}
         given = {

@@ -1,7 +1,7 @@
 """The model of a translation: each request is answered once, also after a restart.
 
-Answers are kept under a digest of the whole request (`groundbox.dataset.translation.cache`). The URL is no part of
-it: a server that comes back elsewhere serves the same model.
+Answers are kept under a digest of the whole request (`groundbox.dataset.translation.answer_cache`). The URL is no
+part of it: a server that comes back elsewhere serves the same model.
 
 Where JSON of a schema is wanted, the server is asked to enforce it (`response_format`, as vLLM, llama.cpp's server and
 OpenAI take it). An endpoint that refuses this is told once, and not asked so again.
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from groundbox.dataset.translation.cache import Cache, Reply, digest
+from groundbox.dataset.translation.answer_cache import Cache, Reply, digest
 from groundbox.endpoint.answer import Completion, sendable
 from groundbox.endpoint.chat import ChatApi, FormatRefused
 
@@ -104,6 +104,7 @@ class Endpoint:
             **(options or {}),
             "messages": [{name: sendable(each[name]) for name in each} for each in messages],
         }
+        # Part of the key: the same question without a schema may have another answer.
         if schema is not None:
             body["response_format"] = response_format(schema)
         key = digest(body)
@@ -129,6 +130,7 @@ class Endpoint:
         except FormatRefused as error:
             if self._told is not None and not self._no_schemas:
                 self._told(f"{error}; it refuses JSON of a schema (response_format), so prose is asked for")
+            # Remembered, so that an endpoint is asked once and not once for each item.
             self._no_schemas = str(error)
             raise
 

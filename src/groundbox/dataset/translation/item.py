@@ -1,4 +1,4 @@
-"""One item of a dataset told anew: run again, shown to the model, its answer proven, and put into the item's rows.
+"""An item of a dataset told anew: run again, shown to the model, its answer proven, and put into the item's rows.
 
 A new telling goes into the rows that ask for what the whole telling leads to (`RETOLD`); the others hold parts
 of the old one, cut at a record, and an answer of a model cannot be cut so.
@@ -12,23 +12,23 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.dataset import lessons
+from groundbox.dataset import shard_samples
 from groundbox.dataset.executor import Executor, Part, Shard
-from groundbox.dataset.foreign import Expected, ForeignProver, Telling, expected_of, without_last
 from groundbox.dataset.item import Answer
-from groundbox.dataset.lessons import Lesson
-from groundbox.dataset.narrating import Proved
+from groundbox.dataset.item_runs import RunLimits, Runs, Seeds, compressed
+from groundbox.dataset.model_telling import Expected, Telling, TellingProver, expected_of, without_last
+from groundbox.dataset.narration import Proved
 from groundbox.dataset.problem import Drop, Problem
+from groundbox.dataset.program_runner import Runner
 from groundbox.dataset.reproof import problem_of, run_differences
-from groundbox.dataset.running import Runner
-from groundbox.dataset.runs import Patience, Runs, Seeds, compressed
 from groundbox.dataset.sample_files import Sample
+from groundbox.dataset.shard_samples import SampledItem
 from groundbox.dataset.tasks.checking import MARK, answer_of, right
-from groundbox.dataset.translation.cache import Reply
-from groundbox.dataset.translation.desk import Desk, Proving, Showing, Unfit, proved_from_json
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.dataset.translation.prompts import Shown
+from groundbox.dataset.translation.trace_work import Proving, Showing, TraceWork, Unfit, proved_from_json
 from groundbox.dataset.translation.translator import UNPROVEN, Translation, translate
 from groundbox.errors import SandboxLost
 
@@ -38,7 +38,7 @@ RETOLD: Final = ("output", "exception")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Retold:
-    """What became of one item.
+    """Outcome of one item.
 
     Attributes:
         first, last: Proofs of the first narration and of the one that decided; None where there was nothing to prove.
@@ -46,7 +46,8 @@ class Retold:
         replies, cached: Answers of the model, and those of them that were found in the file.
     """
 
-    lesson: Lesson
+    # The key in parts on disk; an unfinished translation goes on by it.
+    lesson: SampledItem
     first: Proved | None = None
     last: Proved | None = None
     repaired: bool = False
@@ -106,22 +107,22 @@ class _Judgement:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ItemJudge:
-    """Holds tellings of one item against its record, by `Desk`."""
+    """Holds tellings of one item against its record, by `TraceWork`."""
 
-    desk: Desk
+    trace_work: TraceWork
     row: Sample
     expected: Expected
-    prover: ForeignProver
+    prover: TellingProver
     options: TranslateOptions
 
     def trimmed(self, telling: Telling) -> Telling:
         return without_last(telling, lambda last: _is_answer(last, self.row))
 
     async def prove(self, telling: Telling) -> _Judgement:
-        return self._judged(await self.desk.prove(self._work(mend=False), telling, self.expected))
+        return self._judged(await self.trace_work.prove(self._work(mend=False), telling, self.expected))
 
     async def mend(self, telling: Telling) -> tuple[Telling, _Judgement] | None:
-        found = await self.desk.mend(self._work(mend=True), telling, self.expected)
+        found = await self.trace_work.mend(self._work(mend=True), telling, self.expected)
         if found is None or not self._judged(found[1]).faithful:
             return None
         return found[0], self._judged(found[1])
@@ -143,21 +144,24 @@ class Retelling:
 
     runner: Runner
     executor: Executor
-    prover: ForeignProver
+    prover: TellingProver
     model: Model
     options: TranslateOptions
-    patience: Patience
+    patience: RunLimits
 
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
         rows, model = [Sample(**each) for each in shard.payload], _Metered(self.model)
         try:
             found = await self._retold(rows, shard.number, model)
+        # The item is dropped; its answers so far were paid for and are counted.
         except (Unfit, SandboxLost) as error:
             reason = error.reason if isinstance(error, Unfit) else "sandbox-lost"
             found = _dropped(rows[0], reason, str(error))
         found = model.added_to(found)
-        return {"jsonl": json.dumps(dataclasses.asdict(found) | {"lesson": lessons.to_json(found.lesson)}).encode()}
+        return {
+            "jsonl": json.dumps(dataclasses.asdict(found) | {"lesson": shard_samples.to_json(found.lesson)}).encode()
+        }
 
     async def _retold(self, rows: Sequence[Sample], number: int, model: Model) -> Retold:
         open_rows = [row for row in rows if row.task in RETOLD]
@@ -165,10 +169,10 @@ class Retelling:
             raise Unfit("no-question", f"it has no question of the kinds {', '.join(RETOLD)}")
         row, problem = open_rows[0], problem_of(open_rows[0])
         answer, trace = await self._run_again(row, problem)
-        desk = Desk(executor=self.executor, number=number, trace=trace)
-        shown = _shown(problem, answer, await desk.show(self._showing()))
+        trace_work = TraceWork(executor=self.executor, number=number, trace=trace)
+        shown = _shown(problem, answer, await trace_work.show(self._showing()))
         judge = _ItemJudge(
-            desk=desk,
+            trace_work=trace_work,
             row=row,
             expected=expected_of(answer, problem.entry),
             prover=self.prover,
@@ -178,8 +182,10 @@ class Retelling:
         return self._judged(open_rows, found)
 
     async def _run_again(self, row: Sample, problem: Problem) -> tuple[Answer, bytes]:
-        """What the program gives today, and its compressed trace, if both are the row's."""
+        """Return what the program gives today, and its compressed trace, if both are the row's."""
         ran = await Runs(problem, problem.cases[0], self.runner, self.patience)(Seeds().traced, traced=True)
+        # The model is shown today's trace, and its telling goes into a row with yesterday's answer: both have to be one
+        # run.
         if ran.trace is None or ran.outcome != row.outcome:
             raise Unfit("run-differs", f"outcome: {row.outcome} there, {ran.outcome} now")
         for difference in run_differences(row, ran.trace, ran.answer):
@@ -193,7 +199,7 @@ class Retelling:
         first, last = _proof(found.first), _proof(found.verdict)
         if found.ok and last is not None and found.telling is not None:
             samples = tuple(self._row(row, found.telling, last) for row in rows)
-            lesson = Lesson(
+            lesson = SampledItem(
                 item=rows[0].item,
                 samples=samples,
                 claims=last.total,
@@ -201,7 +207,7 @@ class Retelling:
                 left_out=found.telling.left_out,
             )
         else:
-            lesson = Lesson(
+            lesson = SampledItem(
                 item=rows[0].item,
                 drop=_drop(rows[0], found, last),
                 claims=last.total if last else 0,
@@ -233,14 +239,14 @@ class Retelling:
 
 
 def read(data: bytes) -> Retold:
-    """What a part holds."""
+    """Return what a part holds."""
     found: dict[str, Any] = json.loads(data)
     proofs = {name: proved_from_json(found[name]) if found[name] else None for name in ("first", "last")}
-    return Retold(**{**found, **proofs, "lesson": lessons.from_json(found["lesson"])})
+    return Retold(**{**found, **proofs, "lesson": shard_samples.from_json(found["lesson"])})
 
 
 def _is_answer(line: str, row: Sample) -> bool:
-    """Whether a line gives the right answer and nothing else."""
+    """Tell whether a line gives the right answer and nothing else."""
     check = json.loads(row.check)
     if not line.strip("*# ").startswith(MARK) or check["kind"] == "call":
         return False
@@ -277,6 +283,7 @@ def _drop(row: Sample, found: Translation, last: Proved | None) -> Drop:
     if last is not None:
         detail = f"{last.proven} of {last.total} claims are proven, {last.coverage:.0%} of the sentences can be checked"
         facts["failed"] = list(last.failed)
+        # Nothing in it is wrong, but too few of its sentences could be checked.
         if reason == UNPROVEN and last.faithful:
             reason = "little-checked"
     if found.telling is not None or found.raw:
@@ -288,9 +295,9 @@ def _drop(row: Sample, found: Translation, last: Proved | None) -> Drop:
 
 def _dropped(row: Sample, reason: str, detail: str) -> Retold:
     drop = Drop(item=row.item, problem=row.problem, stage=STAGE, reason=reason, detail=detail)
-    return Retold(lesson=Lesson(item=row.item, drop=drop))
+    return Retold(lesson=SampledItem(item=row.item, drop=drop))
 
 
-def patience_of(arguments: Mapping[str, Any]) -> Patience:
+def run_limits_of(arguments: Mapping[str, Any]) -> RunLimits:
     """That of the build that a report tells of."""
-    return Patience(**arguments["patience"])
+    return RunLimits(**arguments["patience"])

@@ -17,7 +17,7 @@ VERSION: Final = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TranslateOptions:
-    """What a model is asked, and which of its narrations are taken.
+    """Requests to a model, and which of its narrations are taken.
 
     Attributes:
         model: Its name, as the endpoint knows it.

@@ -1,4 +1,4 @@
-"""What a model is asked: to turn a recorded trace into reasoning, to mend what fails, and to read what somebody wrote.
+"""Prompts of a translation: turn a recorded trace into reasoning, mend what fails, read what somebody wrote.
 
 Two ways of asking. `paper` follows the method of Jung, Zhou and Chen (EMNLP 2025): question, input, code and raw
 trace, to be retold as a step-by-step solution with the trace's own values, without code and as if no trace were
@@ -192,7 +192,7 @@ MOST_CLAIMS: Final = 6
 
 
 class Shown(NamedTuple):
-    """What of one traced run goes into a prompt.
+    """Parts of a traced run that go into a prompt.
 
     Attributes:
         arguments: The call, or the standard input of a script.

@@ -1,4 +1,4 @@
-"""One trace told by a model: asked for, read, proven, repaired once, and mended by leaving sentences out.
+"""Telling a trace by a model: asked for, read, proven, repaired once, and mended by leaving sentences out.
 
 Three ways of asking (`TELLINGS`): `claims` has the model write sentences with their claims, as JSON of a schema that
 the server enforces; `prose` words alone; `reader` has it write prose and then read it, which gives the claims. Where
@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from groundbox.dataset import foreign
-from groundbox.dataset.foreign import NotClaims, Telling
+from groundbox.dataset import model_telling
+from groundbox.dataset.model_telling import NotClaims, Telling
 from groundbox.dataset.translation import prompts
-from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.prompts import Shown
 from groundbox.endpoint.answer import TOO_LARGE, without_thinking
@@ -34,15 +34,15 @@ _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 
 
 class Verdict(Protocol):
-    """What the prover says of a telling."""
+    """Verdict of the prover on a telling."""
 
     @property
     def faithful(self) -> bool:
-        """Whether everything that has to be proven is, and the answer is told and right."""
+        """Tell whether everything that has to be proven is, and the answer is told and right."""
 
     @property
     def failed(self) -> Sequence[str]:
-        """What is wrong, in words for its writer."""
+        """Return what is wrong, in words for its writer."""
 
     @property
     def sentences(self) -> Sequence[tuple[int, int]]:
@@ -68,7 +68,7 @@ class Judge(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Translation:
-    """What came of one trace.
+    """Outcome of one trace.
 
     Attributes:
         telling: The last one, or the one that was mended; None if there was none.
@@ -97,7 +97,7 @@ class Translation:
 
     @property
     def ok(self) -> bool:
-        """Whether it is proven."""
+        """Tell whether it is proven."""
         return not self.reason
 
 
@@ -137,6 +137,7 @@ class _Work:
             ]
             second = await self._attempt(messages, with_claims=with_claims)
             found = dataclasses.replace(second, repaired=True)
+        # The repaired answer first; where leaving sentences out does not save it, the first answer may still be mended.
         for each in (found, first) if found.repaired else (first,):
             if found.reason:
                 found = await self._mended(each, found)
@@ -148,7 +149,7 @@ class _Work:
         )
 
     async def _mended(self, attempt: Translation, found: Translation) -> Translation:
-        """What comes of `found` when sentences are left out of an attempt; `found` itself where that does not help."""
+        """Leave sentences out of an attempt; returns `found` itself where that does not help."""
         if attempt.reason != UNPROVEN or attempt.telling is None:
             return found
         mended = await self._judge.mend(attempt.telling)
@@ -167,9 +168,10 @@ class _Work:
         if reason := _defect(text, reply):
             return Translation(reason=reason, raw=text or "")
         assert text is not None
+        # Models that ignore the format answer in prose, which can be proven as such.
         in_words = with_claims and not text.startswith(("{", "["))
         try:
-            telling = Telling(text=text) if in_words or not with_claims else foreign.written(text)
+            telling = Telling(text=text) if in_words or not with_claims else model_telling.written(text)
         except NotClaims as error:
             return Translation(reason=TORN, detail=str(error), raw=text)
         return dataclasses.replace(await self._proven(self._judge.trimmed(telling)), raw=text, in_words=in_words)
@@ -179,6 +181,7 @@ class _Work:
         found = Translation(telling=telling, verdict=verdict, reason="" if verdict.faithful else UNPROVEN)
         if self._tells != "reader" or verdict.faithful or self._reader_refused or not verdict.sentences:
             return found
+        # Read only what is silent or unclear, never what is false.
         if verdict.refuted:  # a reader may mend in silence what it reads
             return found
         try:
@@ -209,13 +212,13 @@ class _Work:
                 return None
             answers.append(text)
         try:
-            return foreign.read_by(telling, spans, answers)
+            return model_telling.read_by(telling, spans, answers)
         except NotClaims:
             return None
 
 
 def _failed(attempt: Translation) -> list[str] | None:
-    """What a repair names; None where the answer was of another form."""
+    """Return what a repair names; None where the answer was of another form."""
     if attempt.verdict is None:
         return None
     return list(attempt.verdict.failed)[:MOST_FAILED]

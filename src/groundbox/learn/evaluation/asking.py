@@ -1,8 +1,8 @@
 """Where replies come from: an endpoint, a folder with a model, or a file in which they were recorded.
 
 Replies of an endpoint or a folder are kept as they come, each a line on the disk under the digest of its whole request
-(`groundbox.dataset.translation.cache`), so that none is asked for twice; a line that a kill tore is cut off and asked
-for again. A recorded file is its own store.
+(`groundbox.dataset.translation.answer_cache`), so that none is asked for twice; a line that a kill tore is cut off and
+asked for again. A recorded file is its own store.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from groundbox.dataset.translation.cache import Cache, Reply, digest
+from groundbox.dataset.translation.answer_cache import Cache, Reply, digest
 from groundbox.dataset.translation.endpoint import Endpoint
 from groundbox.endpoint.answer import sendable
 from groundbox.endpoint.chat import EndpointFailed, RequestRefused

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final
 
-from groundbox.dataset import extra
+from groundbox.dataset import optional_imports
 from groundbox.dataset.tasks.checking import MARK
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.replies import Said
@@ -65,7 +65,7 @@ def open_gym(wanted: Wanted) -> Gym:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of packages that it imports
-        package = extra.need("reasoning_gym", "to ask its questions", install="reasoning-gym")
+        package = optional_imports.need("reasoning_gym", "to ask its questions", install="reasoning-gym")
     kinds = [each.strip() for each in wanted.place.split(",") if each.strip()] or list(KINDS)
     if unknown := [each for each in kinds if each not in KINDS]:
         raise InvalidArgument(

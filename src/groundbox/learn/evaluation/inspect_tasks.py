@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.endpoint.answer import without_thinking
 from groundbox.endpoint.chat import EndpointFailed
 from groundbox.errors import ExtraMissing, GroundboxError, InvalidArgument

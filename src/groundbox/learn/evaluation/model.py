@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.dataset.executor import Executor, Shard
+from groundbox.dataset.item_runs import compressed
 from groundbox.dataset.progress import Progress, Quiet
-from groundbox.dataset.runs import compressed
-from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.endpoint.chat import EndpointFailed, RequestRefused
 from groundbox.errors import GroundboxError
 from groundbox.learn.evaluation import replies, steps

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from groundbox.dataset.page import Bar, Range, bars, document, histogram, ranges, section, shortened
+from groundbox.dataset.report_page import Bar, Range, bars, document, histogram, ranges, section, shortened
 from groundbox.learn.evaluation.compare import Comparison, Pair, cautions
 from groundbox.learn.evaluation.measures import wilson
 from groundbox.learn.evaluation.results import Result

@@ -14,20 +14,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import extra, files, sample_files
+from groundbox.dataset import files, optional_imports, sample_files
 from groundbox.dataset.build import read_report
+from groundbox.dataset.item_runs import Seeds
 from groundbox.dataset.problem import ABSENT, Drop, Problem
 from groundbox.dataset.problems import cruxeval
 from groundbox.dataset.problems.reading import read
+from groundbox.dataset.program_runner import Request
 from groundbox.dataset.prompts import ask
 from groundbox.dataset.reproof import problem_of
-from groundbox.dataset.running import Request
-from groundbox.dataset.runs import Seeds
 from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.selection import SPLITS
 from groundbox.dataset.tasks import checking
-from groundbox.dataset.tasks.all import TASKS
-from groundbox.dataset.tasks.draft import Draft
+from groundbox.dataset.tasks.registry import TASKS
+from groundbox.dataset.tasks.task import Draft
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.replies import Said
 from groundbox.learn.evaluation.suites import (
@@ -83,7 +83,7 @@ def open_dataset(wanted: Wanted) -> Predicting:
     if not wanted.place:
         raise InvalidArgument("--suite", "name the dataset's folder, as in dataset:FOLDER")
     folder = Path(wanted.place)
-    extra.parquet()
+    optional_imports.parquet()
     try:
         report = read_report(folder)
     except InvalidArgument as error:

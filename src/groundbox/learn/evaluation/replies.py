@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from groundbox.dataset.tasks import checking
-from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.endpoint.answer import TOO_LARGE, without_thinking
 from groundbox.values.parsing import expression_of
 

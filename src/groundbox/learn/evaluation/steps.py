@@ -11,7 +11,7 @@ import json
 import zlib
 from typing import Any, Final
 
-from groundbox.dataset.cpu_limit import Impatient, at_most
+from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Part, Shard
 from groundbox.trace.claims import Kind, Proof, Status, prove
 from groundbox.trace.claims.operands import about_the_run
@@ -58,10 +58,10 @@ class Stepping:
         """See Executor.compute; the part is JSON for `of_json`."""
         payload = shard.payload
         try:
-            with at_most(self.cpu_s):
+            with cpu_limit(self.cpu_s):
                 trace = Trace.loads(zlib.decompress(payload["trace"]), own=True)
                 found = steps_of(payload["text"], trace, payload["answer"])
-        except Impatient:
+        except CpuTimeExceeded:
             return {"json": json.dumps({"missing": f"took over {self.cpu_s:g} s"}).encode()}
         except Exception as error:
             # A text that the prover fails on must not end the work on others; it is counted, and shown.

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from groundbox.dataset import files
-from groundbox.dataset.running import Request, Runner
-from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.program_runner import Request, Runner
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.replies import Said
 from groundbox.limits import Limits

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import copies, extra, files, sample_files
+from groundbox.dataset import deduplication, files, optional_imports, sample_files
 from groundbox.dataset.selection import TRAIN
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.suites import Question, Questionnaire
@@ -41,8 +41,12 @@ class Training:
         """Ids of the questions whose program is one of its training split, and of those that are near to one."""
         if not self.programs:
             return [], []
-        asked = {each.program: copies.digest(copies.normalised(each.program)) for each in questions if each.program}
-        known = {copies.digest(copies.normalised(source)) for source in self.programs}
+        asked = {
+            each.program: deduplication.digest(deduplication.normalised(each.program))
+            for each in questions
+            if each.program
+        }
+        known = {deduplication.digest(deduplication.normalised(source)) for source in self.programs}
         same = {program for program, digest in asked.items() if digest in known}
         near = self._near(asked.keys() - same)
         return [each.id for each in questions if each.program in same], [
@@ -50,9 +54,11 @@ class Training:
         ]
 
     def _near(self, asked: Collection[str]) -> set[str]:
-        looked_up = copies.Benchmarks([copies.Document(name=program, code=program, text="") for program in asked], ())
+        looked_up = deduplication.Benchmarks(
+            [deduplication.Document(name=program, code=program, text="") for program in asked], ()
+        )
         found = (looked_up.look_up(source, "") for source in (self.programs or ()))
-        return {each.document for each in found if each is not None and each.containment >= copies.CONTAINMENT}
+        return {each.document for each in found if each is not None and each.containment >= deduplication.CONTAINMENT}
 
 
 def training_of(place: Path) -> Training:
@@ -115,7 +121,7 @@ def words(told: Mapping[str, Any], asked: int) -> str:
 
 
 def _of_dataset(folder: Path, name: str) -> Training:
-    extra.parquet()
+    optional_imports.parquet()
     sources = {row.source for row in sample_files.read_samples(folder / sample_files.SAMPLES) if row.split == TRAIN}
     return Training(
         name=name,

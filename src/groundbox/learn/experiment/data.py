@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset.extra import parquet
 from groundbox.dataset.files import published
 from groundbox.dataset.grammar import ENTRY, Grammar, problems, results_within
+from groundbox.dataset.optional_imports import parquet
 from groundbox.dataset.problem import Case, case_from_json
-from groundbox.dataset.running import Request, SandboxRunner
+from groundbox.dataset.program_runner import Request, SandboxRunner
 from groundbox.errors import InvalidArgument
 from groundbox.learn.experiment import arms
 from groundbox.learn.experiment.arms import Example

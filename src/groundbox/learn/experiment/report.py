@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset.page import Bar, Range, bars, document, ranges, section
+from groundbox.dataset.report_page import Bar, Range, bars, document, ranges, section
 from groundbox.learn.evaluation.measures import bootstrap, mcnemar, wilson
 from groundbox.learn.experiment import data
 from groundbox.learn.experiment.data import RUN, SCORES, run_folder

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Final
 
-from groundbox.dataset.cpu_limit import Impatient, at_most
+from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
 from groundbox.learn.evaluation.measures import repeated
 from groundbox.learn.evaluation.steps import steps_of
 from groundbox.learn.experiment.arms import ANSWER, WORDLESS, claims_without_words
@@ -84,9 +84,9 @@ def _claims(arm: str, run: Run, told: str) -> tuple[int, int, int]:
         judged = [so.get((place, time)) == said for place, time, said in claims_without_words(arm, told)]
         return len(judged), sum(judged), len(judged) - sum(judged)
     try:
-        with at_most(_PROOF_S):
+        with cpu_limit(_PROOF_S):
             steps = steps_of(told, run.trace)
-    except Impatient:
+    except CpuTimeExceeded:
         return _UNREAD
     return steps.told, steps.borne_out, steps.refuted
 

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from groundbox.dataset.problem import Case as ProblemCase
 from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.tasks import checking
-from groundbox.dataset.tasks.draft import Lines
+from groundbox.dataset.tasks.task import Lines
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Outcome
 from groundbox.learn.evaluation.judging import CANNOT_RUN, Case, Judge, Tests, function_name, tried

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from groundbox.dataset.cpu_limit import Impatient, at_most
+from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
 from groundbox.dataset.tasks import checking
 from groundbox.endpoint.answer import without_thinking
 from groundbox.trace.claims import Status, Verdict, prove
@@ -48,9 +48,9 @@ class StepTruth:
         told = without_thinking(text)
         reasoning = "" if told is None else checking.parts(told).reasoning[:MOST_STEP_CHARS]
         try:
-            with at_most(CPU_S):
+            with cpu_limit(CPU_S):
                 verdicts = about_the_run(prove(reasoning, trace), trace)
-        except Impatient:
+        except CpuTimeExceeded:
             return self._silence
         except Exception:
             # A text that the prover fails on is nothing that was borne out, and must not end the training.

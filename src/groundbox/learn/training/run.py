@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from groundbox.dataset import extra, files
+from groundbox.dataset import files, optional_imports
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.training import base as bases
 from groundbox.learn.training import card, chats, checkpoints
@@ -72,7 +72,7 @@ def check_libraries() -> None:
     """
     os.environ.update(dict.fromkeys(_OFFLINE, "1"))
     for name in _LIBRARIES:
-        extra.need(name, "to train a model", install=EXTRA)
+        optional_imports.need(name, "to train a model", install=EXTRA)
 
 
 def train(order: Order, tell: Telling) -> dict[str, Any]:

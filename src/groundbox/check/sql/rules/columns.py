@@ -22,6 +22,7 @@ def not_asked(c: Context) -> Iterator[Finding]:
     top = c.query.top
     if c.question is None or top is None or not c.has_rows:
         return
+    # One of these is told: they are three views of one mistake, the plainest first.
     told = _star(c) or _chosen_by(c, top) or _more(c, top)
     if told:
         yield Finding(
@@ -63,6 +64,7 @@ def _more(c: Context, top: Any) -> str:
     if question.asked is None or question.everything:
         return ""
     items, all_of_them = question.asked
+    # `for each country` may show the country beside what is asked for.
     shown, room = len(top.projections), len(items) + (1 if question.each else 0)
     if shown <= room or not all_of_them:
         return ""
@@ -109,6 +111,8 @@ def other_column(c: Context) -> Iterator[Finding]:
             more = set(name_stems(other.name))
             if (table.name.casefold(), other.name.casefold()) in places or not more <= question.stem_set:
                 continue
+            # `name` where `first name` is asked for: the other column has all words of this one and more of the
+            # question, which are not just the table's own (`singer_name` of singer says nothing more than `name`).
             if words < more and more - words - owner:
                 yield Finding(
                     code="sql.other_column",

@@ -31,6 +31,7 @@ Told = tuple[str, str, str]
 def _never(c: Context) -> Iterator[Told]:
     """Two values of one column of one row."""
     for select in c.query.selects:
+        # What stands beneath an OR need not hold.
         must = [each for each in select.predicates if not each.in_or]
         for one, other in itertools.combinations(must, 2):
             if one.ref == other.ref and _excluded(one, other):
@@ -40,6 +41,7 @@ def _never(c: Context) -> Iterator[Told]:
 
 def _excluded(one: Predicate, other: Predicate) -> bool:
     if one.operator == other.operator == "=":
+        # Folded: MySQL takes 'A' and 'a' for equal, and some columns elsewhere, too.
         return _folded(one.values[0]) != _folded(other.values[0])
     for low, high in ((one, other), (other, one)):
         if low.operator in (">", ">=") and high.operator in ("<", "<=", "="):
@@ -54,6 +56,7 @@ def _absent_with_value(c: Context) -> Iterator[Told]:
     for select in c.query.selects:
         outer = {join.alias_or_name for join in select.node.args.get("joins") or () if join.side in ("LEFT", "FULL")}
         must = [each for each in _of_where(select) if not each.in_or and each.ref.alias in outer]
+        # `LEFT JOIN … WHERE o.id IS NULL` asks for rows without a partner; a second condition on o then contradicts it.
         absent = [each for each in must if each.operator == "is null" and _tells_absence(select, each)]
         for one, other in itertools.product(absent, must):
             if one.ref.alias == other.ref.alias and other.operator not in ("is null", "is not null"):
@@ -70,7 +73,7 @@ def _of_where(select: Select) -> list[Predicate]:
 
 
 def _tells_absence(select: Select, each: Predicate) -> bool:
-    """Whether the column is NULL for no row that is there: it is joined by, or never NULL."""
+    """Tell whether the column is NULL for no row that is there: it is joined by, or never NULL."""
     joined = {ref for edge in select.edges if edge.kind == "join" for ref in (edge.left, edge.right)}
     return each.ref in joined or not each.column.nullable
 
@@ -80,6 +83,7 @@ def _always(c: Context) -> Iterator[Told]:
     for select in c.query.selects:
         loose = [each for each in select.predicates if each.in_or and each.operator == "!="]
         for one, other in itertools.combinations(loose, 2):
+            # Of one group they hold together: (x <> a AND …) OR (x <> b AND …) may well exclude rows.
             if one.ref == other.ref and one.group != other.group and _folded(one.values[0]) != _folded(other.values[0]):
                 told = f"{c.query.sql(one.node)} OR {c.query.sql(other.node)}"
                 yield told, "every row satisfies it", "Write AND, or NOT IN."
@@ -97,6 +101,7 @@ def _null(c: Context) -> Iterator[Told]:
         if edge.kind != "subquery" or not edge.negated or column is None or not column.nullable:
             continue
         name = c.probes.name(edge.subquery.expressions[0].alias_or_name)
+        # Asked of the data, because nullable columns without a NULL do no harm.
         sql = f"SELECT 1 FROM ({c.query.sql(edge.subquery)}) AS looked_up WHERE {name} IS NULL"
         answer = c.budget.ask(sql, "NULL in a subquery behind NOT IN", max_rows=1)
         if answer is not None and answer.rows:
@@ -107,11 +112,13 @@ def _null(c: Context) -> Iterator[Told]:
 
 def _either(c: Context) -> Iterator[Told]:
     """ "A and B" of one thing, where the query takes rows of either."""
+    # A question that says `or` means either.
     if c.question is None or c.question.either:
         return
     exp = sqlglot_module("expressions")
     for select in c.query.selects:
         summed = any(isinstance(each, (exp.Sum, exp.Avg, exp.Min, exp.Max)) for each in select.aggregates())
+        # `the average age of cats and dogs` is one over both.
         if summed or select.has("group", "having"):
             continue
         for one, values in _alternatives(select):
@@ -127,8 +134,10 @@ def _alternatives(select: Select) -> Iterator[tuple[Predicate, tuple[Any, Any]]]
     for one, other in itertools.combinations(select.predicates, 2):
         if one.ref != other.ref or not one.values or not other.values:
             continue
+        # `before 1960 and after 1980`.
         opposite = {one.operator[0], other.operator[0]} == {"<", ">"}
         apart = one.in_or and other.in_or and one.group != other.group
+        # LIKE '%a%' AND LIKE '%b%' of one column.
         likes = not one.in_or and not other.in_or and one.operator == "like"
         if (one.operator == other.operator or opposite) and (apart or likes):
             yield one, (one.values[0], other.values[0])
@@ -138,7 +147,7 @@ def _alternatives(select: Select) -> Iterator[tuple[Predicate, tuple[Any, Any]]]
 
 
 def _names_what_is_shown(c: Context, select: Select, told: Predicate) -> bool:
-    """Whether a row that is shown has one value only, as in "the ages of Ada and Alan": then either is right.
+    """Tell whether a row that is shown has one value only, as in "the ages of Ada and Alan": then either is right.
 
     A bound names no row; there it is what is shown that must tell rows apart.
     """
@@ -155,6 +164,7 @@ def _joined_by_and(text: str, one: object, other: object) -> bool:
     a, b = (re.escape(str(value).strip("%").casefold()) for value in (one, other))
     if not a or not b:
         return False
+    # At most sixty characters to either side of `and`, without an `or`: farther apart they belong to two sentences.
     between = r"(?:(?!\bor\b).){0,60}\band\b(?:(?!\bor\b).){0,60}"
     return re.search(rf"{a}\b{between}\b{b}|{b}\b{between}\b{a}", text) is not None and f"between {one}" not in text
 
@@ -166,11 +176,13 @@ def _folded(value: object) -> object:
 def negation_by_row(c: Context) -> Iterator[Finding]:
     """`<>` on a row of many: what has one such row and another row stays in."""
     exp = sqlglot_module("expressions")
+    # `countries other than France` is asked of rows and means rows.
     if c.question is not None and c.question.says(_OTHER_THAN):
         return
     negated = c.question is not None and c.question.negated
     for select in c.query.selects:
         for each in select.predicates:
+            # `is_member = 'F'` is a negation as well.
             false = negated and each.operator == "=" and str(each.values[0]).casefold() in _FALSE
             if (each.operator not in ("!=", "not in", "not like") and not false) or each.ref.alias not in select.tables:
                 continue
@@ -201,7 +213,7 @@ def _by_row(told: str, table: str, many: str) -> Finding:
 
 
 def _many(select: Select, alias: str, shown: set[str], c: Context) -> str:
-    """What is shown while several rows of `alias` belong to it, or ""."""
+    """Return what is shown while several rows of `alias` belong to it, or ""."""
     for other in shown - {alias}:
         if other in select.tables and alias in repeaters(select, other):
             return f"a row of {select.tables[other].name}"
@@ -242,6 +254,7 @@ def _compared(c: Context) -> Iterator[Told]:
             if not _compares_alike(values, numbers, ordered=ordered):
                 why = f"{each.column.name} holds texts" + (", where '9' comes after '10'" if ordered else "")
                 yield told, why, f"CAST({each.ref.column} AS REAL), or compare with a text."
+        # '2024-03-05' against texts such as '3/5/24': letter by letter these never agree.
         elif days and each.column.kind is not Kind.NUMBER and values and not any(map(_DATE.match, values)):
             why = f"{each.column.name} holds texts such as {values[0]!r}, not days in this form"
             yield told, why, "Write the day as the column does, or turn both into one form."
@@ -254,9 +267,10 @@ def _texts(c: Context, table: str, column: Column) -> list[str]:
 
 
 def _compares_alike(values: list[str], numbers: list[int | float], *, ordered: bool) -> bool:
-    """Whether the texts are such that a number is compared with them as it should be: held, or years and their like."""
+    """Tell whether a number is compared with these texts as it should be: it is held, or all are years or alike."""
     if not ordered:
         return any(f"{number:g}" in values for number in numbers)
+    # Of equal length, digits compare as their numbers do: years as texts are no mistake.
     lengths = {len(value) for value in [*values, *(str(number) for number in numbers)]}
     return bool(values) and all(value.isdigit() for value in values) and len(lengths) == 1
 
@@ -274,6 +288,7 @@ def _ordered(c: Context) -> Iterator[Told]:
             if ref is None or column is None or column.kind is not Kind.TEXT:
                 continue
             values = _texts(c, ref.table, column)
+            # Nine of ten: a column of numbers with an `n/a` in it is still one of numbers.
             numeric = sum(1 for value in values if _NUMERIC.fullmatch(value))
             lengths = {len(value.split(".")[0]) for value in values}
             if values and numeric >= 0.9 * len(values) and len(lengths) > 1:
@@ -284,6 +299,7 @@ def _ordered(c: Context) -> Iterator[Told]:
 def _divided(c: Context) -> Iterator[Told]:
     """A whole number divided by a whole number, where the engine drops what is behind the point."""
     exp = sqlglot_module("expressions")
+    # There `/` keeps what is behind the point; PostgreSQL and SQLite divide whole numbers to whole ones.
     if c.query.dialect in ("duckdb", "mysql"):
         return
     for select in c.query.selects:

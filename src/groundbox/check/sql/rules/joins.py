@@ -27,10 +27,12 @@ def _unjoined(c: Context) -> Iterator[Told]:
     exp = sqlglot_module("expressions")
     for select in c.query.selects:
         joins = select.node.args.get("joins") or ()
+        # Of a subquery or a CTE nothing is known, so that a join to it may be by anything.
         if len(select.tables) < 2 or len(select.tables) != len(select.sources):
             continue
         if any(join.args.get("using") or join.method == "NATURAL" for join in joins):
             continue
+        # Joins by equal columns first; what is left is joined by any comparison, such as of a day with a range.
         groups = components(select)
         clauses = [select.node.args.get("where"), *(join.args.get("on") for join in joins)]
         for node in (node for clause in clauses if clause is not None for node in clause.find_all(exp.Binary)):
@@ -57,9 +59,11 @@ def _other_columns(c: Context) -> Iterator[Told]:
         told = f"{one.table}.{one.column} = {other.table}.{other.column}"
         evidence = {"condition": told, "kind": edge.kind}
         kinds = {_kind(c, ref) for ref in (one, other)}
+        # A number against a text is told even where no keys are declared.
         if kinds == {Kind.NUMBER, Kind.TEXT} and not _looks_declared(c, edge):
             yield f"{told} sets a number and a text equal", _PROPER, evidence
             continue
+        # Where nobody declared a relation, its absence says nothing.
         if not c.schema.has_foreign_keys() or not all(table.declares for table in tables if table):
             continue
         if not any(_stands_for_row(c, ref) for ref in (one, other)):
@@ -85,7 +89,7 @@ def _kind(c: Context, ref: Ref) -> Kind:
 
 
 def _stands_for_row(c: Context, ref: Ref) -> bool:
-    """Whether a column is a key of its table, or part of one or of a foreign one."""
+    """Tell whether a column is a key of its table, or part of one or of a foreign one."""
     table = c.schema.table(ref.table)
     if table is None:
         return False
@@ -94,17 +98,19 @@ def _stands_for_row(c: Context, ref: Ref) -> bool:
 
 
 def _looks_declared(c: Context, edge: Edge) -> bool:
-    """Whether a relation may just not be declared: a key or a telling name, no other relation, values that match."""
+    """Tell whether a relation may just not be declared: a key or a telling name, no other, values that match."""
     for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
         child, parent = c.schema.table(one.table), c.schema.table(other.table)
         if child is None or parent is None:
             continue
+        # The same name in both tables, unless every table has it (`id`, `name`).
         telling = one.place[1] == other.place[1] and one.place[1] not in _SAID_OF_ALL
         if not parent.is_key({other.place[1]}) and not telling:
             continue
         if child.is_key({one.place[1]}) and not telling:
             continue
         refers = any(one.place[1] in map(str.casefold, key.columns) for key in child.foreign)
+        # The data decides last, since it costs a query.
         if not refers and c.probes.within(one.table, one.column, other.table, other.column):
             return True
     return False
@@ -116,6 +122,7 @@ def _detours(c: Context) -> Iterator[Told]:
         for alias, table in select.tables.items():
             edges = _edges_of(select, alias)
             others = {ref.alias: ref for edge in edges for ref in (edge.left, edge.right) if ref.alias != alias}
+            # A table in the middle that the query uses for something is needed.
             if len(others) != 2 or _used_beside_joins(c, select, alias, edges):
                 continue
             one, other = others.values()
@@ -134,6 +141,7 @@ def _from_outside(c: Context) -> Iterator[Told]:
         shown = select.projections
         if select.place != "subquery" or not select.tables or len(shown) != 1 or not isinstance(shown[0], exp.Column):
             continue
+        # EXISTS (SELECT o.x …) may select anything.
         if shown[0].table in select.scope.sources or isinstance(select.node.parent, exp.Exists):
             continue
         ref = resolve(shown[0], select.scope, c.schema)
@@ -172,6 +180,7 @@ def _edges_of(select: Select, alias: str) -> list[Edge]:
 def _used_beside_joins(c: Context, select: Select, alias: str, edges: list[Edge]) -> bool:
     exp = sqlglot_module("expressions")
     joining = {ref.place[1] for edge in edges for ref in (edge.left, edge.right) if ref.alias == alias}
+    # Columns of ON relate tables; a table of which nothing else is used only drops or repeats rows.
     in_joins = [column for join in select.node.args.get("joins") or () for column in join.find_all(exp.Column)]
     in_joins_ids = {id(column) for column in in_joins}
     for column in select.node.find_all(exp.Column):
@@ -195,14 +204,17 @@ def outer_join(c: Context) -> Iterator[Finding]:
     """LEFT JOIN that keeps rows without a partner: how many, and that COUNT(*) counts 1 for each of them."""
     exp = sqlglot_module("expressions")
     top = c.query.top
+    # A copy, because sqlglot's trees are changed in place.
     tree = c.query.qualified.copy()
     joins = [join for join in tree.find_all(exp.Join) if join.side in ("LEFT", "RIGHT", "FULL")]
+    # With IS NULL, rows without a partner are what is asked for.
     if c.rows is None or top is None or not joins or "is null" in c.query.text.casefold():
         return
     for join in joins:
         join.set("side", None)
         join.set("kind", "INNER")
     inner = c.budget.ask(c.query.sql(tree), "the result with inner joins")
+    # By `repr`: NULL and numbers do not compare.
     if inner is None or sorted(map(repr, inner.rows)) == sorted(map(repr, c.rows.rows)):
         return
     starred = top.has("group") and any(isinstance(each.this, exp.Star) for each in own(top.node, exp.Count))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Ref, Select, components, constant, own, repeaters, resolve, sqlglot_module
-
-_EXTREME: Final = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.IGNORECASE)
+from groundbox.check.sql.parts import (
+    EXTREME_SUBQUERY,
+    Ref,
+    Select,
+    components,
+    constant,
+    own,
+    repeaters,
+    resolve,
+    sqlglot_module,
+)
 
 
 def duplicates(c: Context) -> Iterator[Finding]:
@@ -20,6 +27,7 @@ def duplicates(c: Context) -> Iterator[Finding]:
     count = len(rows.rows) - len(set(rows.rows))
     counted = [each for each in top.aggregates() if isinstance(each, sqlglot_module("expressions").Count)]
     asked = _asks_for_different_ones(c, top)
+    # `how many different …` with COUNT(x): one row cannot repeat, but what it counts may.
     if count == 0 and asked and counted and len(rows.rows) == 1:
         yield Finding(
             code="sql.duplicates_by_join",
@@ -48,13 +56,15 @@ def _asks_for_different_ones(c: Context, top: Select) -> bool:
     text = c.query.text.casefold()
     if c.question is None or not c.question.distinct or top.has("group"):
         return False
+    # UNION, INTERSECT and EXCEPT make rows different by themselves, unless ALL says otherwise.
     return not any(word in text for word in ("distinct", "union", "intersect", "except"))
 
 
 def _repeated_by_a_join(top: Select) -> bool:
-    """Whether a join may have repeated the rows that are shown, by the keys of what it adds to them."""
+    """Tell whether a join may have repeated the rows that are shown, by the keys of what it adds to them."""
     exp = sqlglot_module("expressions")
     shown = {column.table for node in top.projections for column in own(node, exp.Column)}
+    # Columns of several tables, or of a subquery: nothing is known of their keys, so any join may have done it.
     if len(shown) != 1 or not shown <= set(top.tables) or len(top.tables) != len(top.sources):
         return len(top.sources) > 1
     return bool(repeaters(top, shown.pop()))
@@ -104,6 +114,7 @@ def fan_out(c: Context) -> Iterator[Finding]:
             inner = aggregate.this
             if not isinstance(inner, exp.Column) or inner.table not in select.tables:
                 continue
+            # SUM(o.total) with the order's lines joined adds each total once for each line.
             many = repeaters(select, inner.table)
             if many:
                 tables = sorted({select.tables[alias].name for alias in many if alias in select.tables})
@@ -123,6 +134,7 @@ def group_of_one(c: Context) -> Iterator[Finding]:
             continue
         if not all(table.declares for table in select.tables.values()):
             continue  # one row for each group may be chance, and is no key that was grouped by
+        # An expression such as YEAR(day) makes groups of many rows, whatever its column.
         columns = _grouped(c, select)
         if columns is None or len(select.sources) != len(select.tables):
             continue
@@ -151,7 +163,7 @@ def _grouped(c: Context, select: Select) -> dict[str, set[str]] | None:
 
 
 def _fixed_by(select: Select, alias: str, columns: dict[str, set[str]]) -> bool:
-    """Whether one group has one row of an alias: its key is grouped by, or it is looked up from one that is."""
+    """Tell whether one group has one row of an alias: its key is grouped by, or it is looked up from one that is."""
     if alias not in select.tables:
         return False
     if select.tables[alias].is_key(columns.get(alias, set())):
@@ -206,7 +218,7 @@ def _bare(c: Context) -> Iterator[Told]:
 
 
 def _joined_to_grouped(select: Select, ref: Ref, keys: dict[str, set[str]]) -> bool:
-    """Whether it is the other side of a join, or its table is looked up by what is grouped by."""
+    """Tell whether it is the other side of a join, or its table is looked up by what is grouped by."""
     table = select.tables.get(ref.alias)
     fixed = set()
     for edge in select.edges:
@@ -217,7 +229,7 @@ def _joined_to_grouped(select: Select, ref: Ref, keys: dict[str, set[str]]) -> b
 
 
 def _of_the_extreme_row(c: Context, select: Select) -> bool:
-    """Whether the only aggregate is one MIN or MAX: SQLite then shows the other columns of the row that it is from.
+    """Tell whether the only aggregate is one MIN or MAX: SQLite then shows the other columns of that row.
 
     https://www.sqlite.org/lang_select.html#bareagg
     """
@@ -233,8 +245,10 @@ def _one_of_many(c: Context) -> Iterator[Told]:
         node, holder = select.node, select.node.parent
         if not isinstance(holder, exp.Subquery) or not isinstance(holder.parent, (exp.Binary, exp.Alias, exp.Select)):
             continue
+        # FROM (SELECT …) is a table; as a projection it is a value.
         if isinstance(holder.parent, exp.Select) and holder.arg_key != "expressions":
             continue
+        # A correlated subquery cannot be asked by itself; an aggregate without groups gives one row.
         if select.has("limit") or select.scope.external_columns or (select.aggregates() and not select.has("group")):
             continue
         size = c.probes.size_of(c.query.sql(node), "the rows of a subquery in the place of one value")
@@ -255,7 +269,7 @@ def several_share(c: Context) -> Iterator[Finding]:
     rows, question = c.rows, c.question
     if rows is None or question is None or not question.superlative or question.each or question.top_n is not None:
         return
-    if len(rows.rows) > 1 and _EXTREME.search(c.query.text):
+    if len(rows.rows) > 1 and EXTREME_SUBQUERY.search(c.query.text):
         yield Finding(
             code="sql.tie",
             message=f"{len(rows.rows)} rows share the greatest or least value; the question may ask for one",
@@ -275,11 +289,13 @@ def tie(c: Context) -> Iterator[Finding]:
             continue
         tree = select.node.copy()
         names = {each.alias: each.unalias() for each in tree.expressions if each.alias}
+        # ORDER BY may name an alias, whose projection is taken away below.
         for ordered in tree.args["order"].expressions:  # names of projections, which are not shown here
             key = ordered.this
             if isinstance(key, exp.Column) and not key.table and key.name in names:
                 ordered.set("this", names[key.name].copy())
         keys = [ordered.this.copy() for ordered in tree.args["order"].expressions]
+        # Only the keys are asked for, one row more than LIMIT gives: where the last two are equal, chance chose.
         tree.set("expressions", [exp.alias_(key, f"key_{i}", quoted=True) for i, key in enumerate(keys)])
         tree.set("limit", exp.Limit(expression=exp.Literal.number(limit + 1)))
         answer = c.budget.ask(c.query.sql(tree), "a tie at LIMIT", max_rows=limit + 1)

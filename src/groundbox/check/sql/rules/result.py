@@ -1,4 +1,4 @@
-"""What the result looks like: empty, NULL, or of another number of rows than the question asks for."""
+"""Rules on the result: empty, NULL, or of another number of rows than the question asks for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Edge, constant, resolve, sqlglot_module
+from groundbox.check.sql.parts import EXTREME_SUBQUERY, Edge, constant, resolve, sqlglot_module
 from groundbox.check.sql.question import name_stems
 from groundbox.check.sql.source import Kind
 
@@ -16,7 +16,6 @@ _SUPERLATIVES = frozenset(
         *("longest", "shortest", "best", "worst", "top", "maximum", "minimum", "greatest", "latest", "earliest"),
     }
 )
-_EXTREME = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.IGNORECASE)
 
 
 def empty(c: Context) -> Iterator[Finding]:
@@ -29,13 +28,16 @@ def empty(c: Context) -> Iterator[Finding]:
         told = "the result has no rows"
     elif all(value is None for value in values):
         told = "the result is nothing but NULL"
+    # COUNT of nothing.
     elif values == [0]:
         told = "the result is 0"
     else:
         return
     texts = any(isinstance(value, str) for each in c.query.predicates for value in each.values)
+    # A join whose two columns share no value explains an empty result; it is asked for each join until one is found.
     edge = next((edge for edge in c.query.edges if _has_nothing_in_common(c, edge)), None)
     reason = f"{edge.left.table}.{edge.left.column} = {edge.right.table}.{edge.right.column}" if edge else ""
+    # 'Oslo' and ' Oslo ' look alike wherever they are printed.
     if edge is not None and _are_texts(c, edge) and _in_common(c, edge, "TRIM({})"):
         yield Finding(
             code="sql.value_blanks",
@@ -57,7 +59,7 @@ def _has_nothing_in_common(c: Context, edge: Edge) -> bool:
 
 
 def _in_common(c: Context, edge: Edge, form: str) -> bool | None:
-    """Whether two columns share a value, in a form such as `TRIM({})`; None where that cannot be asked."""
+    """Tell whether two columns share a value, in a form such as `TRIM({})`; None where that cannot be asked."""
     name, one, other = c.probes.name, edge.left, edge.right
     columns = [form.format(f"{alias}.{name(ref.column)}") for alias, ref in (("one", one), ("other", other))]
     sql = (
@@ -96,6 +98,7 @@ def null_taken(c: Context) -> Iterator[Finding]:
         if ref is None or not isinstance(limit, int) or limit < 1 or select.has("group") or select.has("distinct"):
             continue
         tree = select.node.copy()
+        # NULLs come first in SQLite and MySQL, last in PostgreSQL, so that the engine is asked.
         tree.set("expressions", [exp.alias_(key.copy(), "key_0", quoted=True)])
         answer = c.budget.ask(c.query.sql(tree), "NULL among the rows that LIMIT takes", max_rows=limit)
         if answer is not None and any(row[0] is None for row in answer.rows):
@@ -128,10 +131,12 @@ def _other_count(c: Context) -> tuple[str, int] | None:
         return "one number", count
     if question.top_n is not None:
         return (f"{question.top_n} rows", count) if count != question.top_n and not question.how_many else None
+    # Not `the top rated movies`, where the column is called so.
     if count == 1 or not question.superlative or question.each or _of_a_name(c):
         return None
-    if top.has("limit") or _EXTREME.search(c.query.text) or question.total or "all" in question.stem_set:
+    if top.has("limit") or EXTREME_SUBQUERY.search(c.query.text) or question.total or "all" in question.stem_set:
         return None
+    # GROUP BY without LIMIT gives a row for each group where one extreme is asked for.
     if top.has("group") and top.aggregates() and not top.has("having"):
         return "one extreme, and each group gives one", count
     if question.counts or top.aggregates() or re.search(r"\b(?:max|min)\s*\(", c.query.text, re.IGNORECASE):
@@ -140,7 +145,7 @@ def _other_count(c: Context) -> tuple[str, int] | None:
 
 
 def _of_a_name(c: Context) -> bool:
-    """Whether a word such as "best" is part of a column's name."""
+    """Tell whether a word such as "best" is part of a column's name."""
     assert c.question is not None
     words = {word for table in c.schema for column in table.columns for word in name_stems(column.name)}
     return any(word in words for word in c.question.stems if word in _SUPERLATIVES)

@@ -56,13 +56,15 @@ def value_absent(c: Context) -> Iterator[Finding]:
 
 
 def _is_among_numbers(c: Context, each: Predicate, value: str) -> bool:
-    """Whether a column of numbers holds a text, as SQLite lets it."""
+    """Tell whether a column of numbers holds a text, as SQLite lets it."""
+    # SQLite keeps a text in an INTEGER column as it is (type affinity); other engines would have refused it.
     held = c.probes.holds(each.ref.table, each.ref.column, [value]) if c.query.dialect == "sqlite" else None
     return held is not None and held[0]
 
 
 def _text(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
     held = c.probes.holds(each.ref.table, each.ref.column, [value])
+    # MySQL's default collations ignore case.
     insensitive = each.any_case or c.query.dialect == "mysql"
     if held is None or held[0] or (insensitive and held[1]) or (each.through("Trim") and held[2]):
         return
@@ -74,6 +76,7 @@ def _text(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
         return
     values = [v for v in c.probes.values(each.ref.table, each.ref.column) if isinstance(v, str)]
     padded = sum(v != v.strip() for v in values)
+    # Half of the values with blanks: the column was filled from fields of fixed width.
     if held[2] or (padded and 2 * padded >= len(values) and not each.through("Trim")):
         yield _blanks(each, value, held=held[2])
         return
@@ -84,6 +87,7 @@ def _text(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
         return
     if c.question is not None and value.strip().casefold() in c.question.text.casefold():
         return  # nobody could find what the question names: that is told by the empty result
+    # Long texts are left out: the ratio takes time in the product of both lengths.
     near = difflib.get_close_matches(value, [v for v in values if len(v) <= _MOST_CHARS], 3, 0.6)
     told = f"{_place(each)} does not hold {value!r}"
     told += f"; near to it is {' or '.join(map(repr, near))}" if near else ""
@@ -114,9 +118,11 @@ def _blanks(each: Predicate, value: str, *, held: bool) -> Finding:
 def _pattern(c: Context, each: Predicate, told: str) -> Iterator[Finding]:
     """LIKE that finds nothing, or more than the text that the column holds as such."""
     inner = told.strip("%")
+    # A pattern with wildcards inside stands for no text that the column could hold as such.
     if not inner or "%" in inner or "_" in inner:
         return
     found = c.probes.like(each.ref.table, each.ref.column, told, inner, any_case=each.any_case)
+    # -1 is neither nothing nor something: the question could not be asked.
     count, exact = found or (-1, 0)
     place = _place(each)
     if count == 0 and each.operator == "like":
@@ -158,26 +164,31 @@ def not_said(c: Context) -> Iterator[Finding]:
 def _is_said(c: Context, each: Predicate, value: Any, numbers: set[float]) -> bool:
     assert c.question is not None
     if not isinstance(value, str):
+        # 0 and 1 are flags, and `a`, `one` or `no` say them.
         return value in (0, 1) or _says_number(c.question.text, float(value), numbers)
+    # `United States` and `united-states` have the same words.
     words = [singular(word) for word in "".join(ch if ch.isalnum() else " " for ch in value).split()]
+    # 'USA', 'CS': questions write such codes out.
     code = len(value) in (2, 3) and value.isupper()
     flag = value.casefold() in _FLAGS and name_stems(each.ref.column)[:1] in (["is"], ["has"], ["if"])
     return not flag and (not words or code or any(_begins(c, word) for word in words))
 
 
 def _says_number(text: str, value: float, numbers: set[float]) -> bool:
-    """Whether a number is meant: in digits or words, one off for a bound, in thousands, or as part of "1980s"."""
+    """Tell whether a number is meant: in digits or words, one off for a bound, in thousands, or as part of "1980s"."""
     if any(value + step in numbers or any((value + step) / unit in numbers for unit in _UNITS) for step in (0, 1, -1)):
         return True
     return f"{value:g}" in text or str(int(value)) in text
 
 
 def _begins(c: Context, word: str) -> bool:
-    """Whether a word of the question begins like it: French and France, republics and Republic."""
+    """Tell whether a word of the question begins like it: French and France, republics and Republic."""
     assert c.question is not None
     if len(word) < 3:
         known = c.question.stem_set - _SMALL_WORDS
         return any(each.startswith(word) for each in known)
+    # Without its ending, as in `republic` and `republics`; words that differ more, such as France and French, are
+    # compared by their letters below.
     begin = word[: max(3, len(word) - 3)]
     if any(known.startswith(begin) or (len(known) > 2 and word.startswith(known)) for known in c.question.stem_set):
         return True
@@ -185,7 +196,7 @@ def _begins(c: Context, word: str) -> bool:
 
 
 def not_used(c: Context) -> Iterator[Finding]:
-    """What the question names and the query does not use: a number, a quoted text, a flag, a table."""
+    """Yield what the question names and the query does not use: a number, a quoted text, a flag, a table."""
     if c.question is None:
         return
     text = c.query.text.casefold()
@@ -193,6 +204,7 @@ def not_used(c: Context) -> Iterator[Finding]:
         if value.strip().casefold() not in text and value.strip(" .,!?").casefold() not in text:
             yield _unused(repr(value), "Use it as a condition.")
     for number in sorted(c.question.numbers):
+        # `at least 3` may be written as > 2.
         if not any(f"{near:g}" in text for near in (number, int(number), number + 1, number - 1)):
             yield _unused(f"{number:g}", "Use it as a condition or a LIMIT.")
     for place in _flags(c, text):
@@ -218,6 +230,7 @@ def _flags(c: Context, text: str) -> Iterator[str]:
             words = name_stems(column.name)
             if len(words) < 2 or words[0] not in ("is", "has", "if") or column.name.casefold() in text:
                 continue
+            # Only flags of tables that the query reads: columns of others may share the words by chance.
             if set(words[1:]) <= c.question.stem_set and table.name.casefold() in c.query.table_names:
                 yield f"{table.name}.{column.name}"
 

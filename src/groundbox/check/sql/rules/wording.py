@@ -1,4 +1,4 @@
-"""What the question says and the query does the other way round, or by another aggregate. English only."""
+"""Rules on wording: the query does it the other way round, or by another aggregate. English only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import constant, sqlglot_module
+from groundbox.check.sql.parts import COMPARISONS, NEGATED, TURNED, constant, sqlglot_module
 from groundbox.check.sql.question import Question, name_stems
 
 _LEAST = re.compile(
@@ -17,6 +17,7 @@ _GREATEST = re.compile(
 )
 _YOUNG = re.compile(r"\byoungest|\bnewest", re.IGNORECASE)
 _OLD = re.compile(r"\boldest", re.IGNORECASE)
+# `from least to most` and `not the largest` say both ends.
 _TWO_WAYS = re.compile(r"\bnot\b|\bleast to most\b|\bto (?:high|low|larg|small|great|young|old)", re.IGNORECASE)
 _RATIO = re.compile(r"percent|proportion|ratio|share|fraction|rate|typical|often", re.IGNORECASE)
 _COUNTING = re.compile(
@@ -24,9 +25,6 @@ _COUNTING = re.compile(
     r"|frequent|once|twice|both|repeat|duplicate|same",
     re.IGNORECASE,
 )
-_OPERATORS = {"GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
-_TURNED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
-_OPPOSITE = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}
 _LEAVING_OUT = re.compile(r"\b(?:not|except)\b", re.IGNORECASE)
 Told = tuple[str, str, str]
 """What the question asks for, what the query does, and how to write it."""
@@ -47,6 +45,7 @@ def direction(c: Context) -> Iterator[Finding]:
 
 def _order(c: Context, question: Question) -> Iterator[Told]:
     top = c.query.top
+    # With LIMIT the order only chooses; see `_extreme`.
     if top is None or not top.has("order") or top.has("limit"):
         return
     falls = bool(top.node.args["order"].expressions[0].args.get("desc"))
@@ -75,9 +74,10 @@ def _extreme(c: Context, question: Question) -> Iterator[Told]:
 
 
 def _ends(question: Question, key: str) -> tuple[bool, bool]:
-    """Whether the question asks for the lower or the upper end of what is ordered by."""
+    """Tell whether the question asks for the lower or the upper end of what is ordered by."""
     words = set(name_stems(key))
     lower, upper = question.says(_LEAST), question.says(_GREATEST)
+    # The youngest has the lowest age and the latest birthday.
     if words & {"age"}:
         lower, upper = lower or question.says(_YOUNG), upper or question.says(_OLD)
     if words & {"birth", "birthday", "birthdate", "born", "dob", "founded", "built", "opened"}:
@@ -91,13 +91,16 @@ def _bounds(c: Context, question: Question) -> Iterator[Told]:
     asked = question.bounds
     numbers = [number for _, number in asked]
     for node in c.query.qualified.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE):
-        number, operator = constant(node.expression), _OPERATORS[type(node).__name__]
+        number, operator = constant(node.expression), COMPARISONS[type(node).__name__]
+        # `3 < x` has its number on the left.
         if number is None:
-            number, operator = constant(node.this), _TURNED[operator]
+            number, operator = constant(node.this), TURNED[operator]
+        # A number that the question bounds twice cannot be told apart.
         if isinstance(number, str) or number is None or numbers.count(float(number)) != 1 or question.negated:
             continue
         wanted = asked[numbers.index(float(number))][0]
-        left_out = operator == _OPPOSITE[wanted] and _LEAVING_OUT.search(c.query.text)
+        # NOT (x > 3) or EXCEPT may ask for the opposite on purpose.
+        left_out = operator == NEGATED[wanted] and _LEAVING_OUT.search(c.query.text)
         if wanted != operator and not left_out:
             yield f"{wanted} {number}", f"says {c.query.sql(node)}", f"Write {wanted} {number}."
 
@@ -123,6 +126,7 @@ def _aggregates(c: Context, question: Question) -> Iterator[tuple[str, str]]:
         yield "a total", "adds nothing"
     if question.extreme and not any(word in text for word in ("max", "min", "order by")):
         yield "a maximum or minimum", "takes none"
+    # A share is counted, summed or averaged, as one likes.
     if _RATIO.search(question.text):
         return
     average = c.query.qualified.find(exp.Avg)

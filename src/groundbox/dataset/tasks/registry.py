@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from groundbox.dataset import tasks
-from groundbox.dataset.tasks.draft import MAKERS, Draft, Task, View
+from groundbox.dataset.tasks.task import MAKERS, Draft, Task, View
 
 # Importing a module declares its tasks, so that a new one is a file here and an entry nowhere.
 for _module in pkgutil.iter_modules(tasks.__path__):
@@ -34,6 +34,7 @@ def order(rng: random.Random, tasks: Sequence[str]) -> list[str]:
     wanted = [name for name in TASKS if name in tasks]
     first = [name for name in wanted if MAKERS[name].always]
     others = [name for name in wanted if not MAKERS[name].always]
+    # All are drawn, also where a few are asked for: the first few are then the same whatever their number.
     return [*first, *rng.sample(others, len(others))]
 
 
@@ -48,6 +49,7 @@ def drafts(view: View, *, tasks: Sequence[str], most: int) -> list[Draft]:
     for name in order(view.rng("tasks"), tasks):
         if len(found) >= most:
             break
+        # Tasks are generators, so that only the first question is made.
         draft = next(make(name, view), None)
         if draft is not None:
             found[name] = draft

@@ -6,8 +6,8 @@ import time
 import pytest
 from dataset_fakes import run_here
 
-from groundbox.dataset import foreign
-from groundbox.dataset.foreign import (
+from groundbox.dataset import model_telling
+from groundbox.dataset.model_telling import (
     MOST_CHARS,
     MOST_CLAIMS,
     MOST_SENTENCES,
@@ -20,9 +20,9 @@ from groundbox.dataset.foreign import (
     without_last,
     written,
 )
-from groundbox.dataset.narrating import LEFT_OUT
+from groundbox.dataset.narration import LEFT_OUT
 from groundbox.dataset.problem import Case
-from groundbox.dataset.running import Request
+from groundbox.dataset.program_runner import Request
 
 LEAST = """\
 def least(a, b, c):
@@ -285,7 +285,7 @@ def test_prose_in_the_narrators_words_is_borne_out_by_the_prover_of_narrations(l
 def test_the_default_prover_of_others_is_this_one():
     from groundbox.dataset.build import Tools
 
-    assert Tools.__dataclass_fields__["foreign_prover"].default is foreign.prove
+    assert Tools.__dataclass_fields__["telling_prover"].default is model_telling.prove
 
 
 def test_claims_that_are_borne_out_are_kept_with_their_records_and_others_are_not(least):

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
+from groundbox.dataset.build_statistics import STAGES, BuildStatistics
+from groundbox.dataset.dataset_filters import FilterDecisions
 from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.selection import SPLITS
-from groundbox.dataset.tally import STAGES, Tally
-from groundbox.dataset.verdicts import Verdicts
 
 _WIDTH: Final = 640
 _ROW: Final = 24
@@ -27,7 +27,7 @@ _BINS: Final = 30
 
 
 class Bar(NamedTuple):
-    """One bar; `note` stands after its number."""
+    """A bar; `note` stands after its number."""
 
     label: str
     value: float
@@ -40,6 +40,7 @@ def bars(rows: Sequence[Bar], *, kind: str = "main") -> str:
         return _nothing()
     most = max(row.value for row in rows) or 1
     numbers = [f"{_number(row.value)} {row.note}".strip() for row in rows]
+    # Bars begin behind the longest number; there is no script that could measure text in the browser.
     start = _LABEL + _GAP + max(sum(map(_width, words)) for words in numbers)
     parts = []
     for number, (row, words) in enumerate(zip(rows, numbers, strict=True)):
@@ -155,6 +156,7 @@ def _nothing() -> str:
 def _step(wanted: float) -> float:
     """The next of 1, 2, 2.5, 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(wanted))
+    # The slack keeps 0.30000000000000004 from the next larger step.
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= wanted * (1 - 1e-9))
 
 
@@ -171,6 +173,7 @@ def _named(label: str) -> str:
 
 
 def _short(label: str) -> str:
+    # By estimated pixels: Chinese letters are twice as broad as Latin ones.
     room, width = _LABEL - 12, 0
     for place, character in enumerate(label):
         width += _width(character)
@@ -250,14 +253,14 @@ summary { cursor: pointer; } pre { white-space: pre-wrap; overflow-wrap: anywher
 """
 
 
-def page(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> str:
+def page(facts: Mapping[str, Any], statistics: BuildStatistics, decisions: FilterDecisions) -> str:
     """The whole page. Texts of programs and problems are shown as texts, whatever they hold."""
     lead = (
         "Every sample comes from a run in a sandbox. Every claim in it was checked against the trace of that run, and "
         "none failed; those that are not proven speak of what a trace does not hold."
     )
-    sections = "".join(_sections(facts, tally, verdicts))
-    examples = "".join(map(example, tally.examples.values()))
+    sections = "".join(_sections(facts, statistics, decisions))
+    examples = "".join(map(example, statistics.examples.values()))
     first = f'<div class="examples"><h2>The first sample of each task</h2>{examples}</div>'
     return document("Dataset report", lead, _numbers(facts), f'<div class="plots">{sections}</div>{first}')
 
@@ -279,6 +282,7 @@ def document(title: str, lead: str, numbers: Sequence[tuple[int, str]], body: st
     )
 
 
+# The style sheet is allowed by its digest, so that no word of a program can bring another one.
 def _policy() -> str:
     digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -296,14 +300,14 @@ def _numbers(facts: Mapping[str, Any]) -> list[tuple[int, str]]:
     ]
 
 
-def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> list[str]:
-    measures = tally.measures
+def _sections(facts: Mapping[str, Any], statistics: BuildStatistics, decisions: FilterDecisions) -> list[str]:
+    measures = statistics.measures
     reasons = sorted(facts["dropped"].items(), key=lambda each: (-each[1], each[0]))
     sizes = facts["duplicates"]["groups"]
     unit, key = (
         (f"tokens of {facts['tokens']['tokenizer']}", "tokens") if "tokens" in facts else ("characters", "chars")
     )
-    findings = [each.containment for each in verdicts.findings.values()]
+    findings = [each.containment for each in decisions.findings.values()]
     return [
         section("Yield by stage", "Items that are left after each stage.", bars(_yield(facts))),
         section("Why items were dropped", "Each dropped item has one reason.", bars(_rows(reasons), kind="bad")),
@@ -347,8 +351,8 @@ def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> lis
         section(
             "Contamination",
             "How many problems have which share of a benchmark's program or text, the largest of each; "
-            f"dropped from {verdicts.containment} on. Nothing is compared without --benchmark.",
-            histogram(findings, "share", mark=verdicts.containment, least=0),
+            f"dropped from {decisions.containment} on. Nothing is compared without --benchmark.",
+            histogram(findings, "share", mark=decisions.containment, least=0),
         ),
         section("Styles", "Samples by the style of the telling.", bars(_rows(facts["samples_by_style"].items()))),
         section("Splits", "No problem is in two of them.", bars(_splits(facts))),

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from dataset_fakes import FakeRunner, prove, tell
 
-from groundbox.dataset import objects, sample_files
+from groundbox.dataset import object_store, sample_files
 from groundbox.dataset.build import CARD, PAGE, Tools, build
 from groundbox.dataset.executor import LocalExecutor
-from groundbox.dataset.objects import Objects, ObjectsFailed, PartDamaged
+from groundbox.dataset.object_store import Objects, ObjectsFailed, PartDamaged
 from groundbox.dataset.options import BuildOptions
 from groundbox.errors import InvalidArgument
 
@@ -100,7 +100,7 @@ def killed_at(parts, path, out, place):
 
 
 def test_the_first_writer_of_a_part_wins_and_the_second_takes_its_part(place):
-    with objects.opened(place, {"seed": 0}) as opened:
+    with object_store.opened(place, {"seed": 0}) as opened:
         first = opened.put("run", 3, {"traces": b"t", "jsonl": b"first"})
         second = opened.put("run", 3, {"traces": b"t", "jsonl": b"second"})
 
@@ -176,9 +176,9 @@ def test_an_object_that_is_called_as_a_part_and_is_none_is_named(tmp_path, name)
 
 
 def test_a_driver_that_was_taken_over_from_removes_no_parts_of_the_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(objects, "_BEAT_S", 0.05)
+    monkeypatch.setattr(object_store, "_BEAT_S", 0.05)
     place = str(tmp_path)
-    with objects.opened(place, {"seed": 0}) as first:
+    with object_store.opened(place, {"seed": 0}) as first:
         first.put("run", 0, {"jsonl": b""})
         later = first._lease.told().replace(b'"beats"', b'"more"')
         (tmp_path / "driver-000002").write_bytes(later)
@@ -192,8 +192,8 @@ def test_a_driver_that_was_taken_over_from_removes_no_parts_of_the_other(tmp_pat
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}"])
 def test_a_note_of_a_driver_that_is_none_is_named_and_the_driver_at_work_goes_on(tmp_path, monkeypatch, data):
-    monkeypatch.setattr(objects, "_BEAT_S", 0.05)
-    with objects.opened(str(tmp_path), {"seed": 0}) as opened:
+    monkeypatch.setattr(object_store, "_BEAT_S", 0.05)
+    with object_store.opened(str(tmp_path), {"seed": 0}) as opened:
         (tmp_path / "driver-000002").write_bytes(data)
         before = opened._lease._beats
         while opened._lease._beats < before + 3:
@@ -201,7 +201,7 @@ def test_a_note_of_a_driver_that_is_none_is_named_and_the_driver_at_work_goes_on
 
         with (
             pytest.raises(PartDamaged, match="driver-000002 is not what was written there .it tells of no driver"),
-            objects.opened(str(tmp_path), {"seed": 0}),
+            object_store.opened(str(tmp_path), {"seed": 0}),
         ):
             pass
 
@@ -210,29 +210,29 @@ def test_two_drivers_in_one_place_are_refused_and_the_first_one_is_named(place, 
     path = problems(tmp_path, 4)
 
     with (
-        objects.opened(place, {"seed": 0}),
+        object_store.opened(place, {"seed": 0}),
         pytest.raises(InvalidArgument, match=f"another build is at work in .*: process {os.getpid()} of "),
-        objects.opened(place, {"seed": 0}),
+        object_store.opened(place, {"seed": 0}),
     ):
         pass
-    with objects.opened(place, {"seed": 0}):
+    with object_store.opened(place, {"seed": 0}):
         pass  # the first one has ended
     assert path.exists()
 
 
 def test_a_driver_of_another_machine_that_is_still_is_taken_over_from_and_then_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(objects, "_BEAT_S", 0.2)
-    monkeypatch.setattr(objects, "_STILL_S", 1.0)
-    here = objects._machine()
+    monkeypatch.setattr(object_store, "_BEAT_S", 0.2)
+    monkeypatch.setattr(object_store, "_STILL_S", 1.0)
+    here = object_store._machine()
     place, told = str(tmp_path / "parts"), {"machine": "another"}
-    with objects.opened(place, {}) as first:
-        monkeypatch.setattr(objects, "_machine", lambda: told["machine"])
+    with object_store.opened(place, {}) as first:
+        monkeypatch.setattr(object_store, "_machine", lambda: told["machine"])
         first._lease._ends.set()  # as if it were frozen
         first._lease._thread.join()
         told["machine"] = here
 
-        with objects.opened(place, {}) as second:
-            thawed = objects._Lease(first, first._lease.name)
+        with object_store.opened(place, {}) as second:
+            thawed = object_store._Lease(first, first._lease.name)
             first._lease = thawed
             thawed.start()
             while not thawed.later:

@@ -1,10 +1,15 @@
-"""Clock: the time that a build takes, over all the processes that worked on it."""
+"""Processor time: what a build took over all its processes, and a bound on what one item may take of this one's."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from groundbox.dataset import files
@@ -12,7 +17,7 @@ from groundbox.dataset import files
 _EVERY_S: Final = 1.0
 
 
-class Meter:
+class CpuMeter:
     """Processor seconds of one problem: its runs in sandboxes, and what other processes computed for it.
 
     Attributes:
@@ -23,11 +28,12 @@ class Meter:
         self.cpu_s = 0.0
 
 
-class Clock:
+class BuildClock:
     """Wall and processor time, kept in a file about once a second, so that a kill loses about that much."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # A build that goes on counts from what it had spent before it was killed.
         earlier = json.loads(path.read_bytes()) if path.exists() else {"wall": 0.0, "host": 0.0}
         self._wall, self._host = earlier["wall"], earlier["host"]
         self._begun, self._begun_cpu = time.monotonic(), time.process_time()
@@ -65,3 +71,33 @@ class Clock:
 
     def _cpu(self) -> float:
         return float(self._host + time.process_time() - self._begun_cpu)
+
+
+class CpuTimeExceeded(BaseException):
+    """The time is up. Not an Exception, so that what is interrupted does not take it for a fault of its own."""
+
+
+@contextlib.contextmanager
+def cpu_limit(cpu_s: float) -> Iterator[None]:
+    """Raise CpuTimeExceeded once so many seconds of this process's processor time have passed.
+
+    Signals are handled by the main thread alone; in another one nothing is bounded.
+    """
+    # `signal.signal` raises there.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # The virtual timer runs with this process's own processor time, so that a loaded machine drops no item. Its signal
+    # is handled between two bytecodes: one long call into C is not interrupted before it returns.
+    earlier = signal.signal(signal.SIGVTALRM, _stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s)
+    try:
+        yield
+    finally:
+        # Off before the handler goes: the default action of this signal is to end the process.
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, earlier)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise CpuTimeExceeded

@@ -11,26 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from groundbox.dataset import item, problem, prompts
-from groundbox.dataset.cpu_limit import Impatient, at_most
+from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.item import Item, Ran, tried_to_json
-from groundbox.dataset.narrating import Mended, Narrator, Prover, Told, claims_in, derived, narrate
-from groundbox.dataset.narrating import prove_item as prove
+from groundbox.dataset.item import Item, ProblemRuns, tried_to_json
+from groundbox.dataset.item_runs import length_of, some_of, unpacked
+from groundbox.dataset.narration import Mended, Narrator, Prover, Told, claims_in, derived, narrate
+from groundbox.dataset.narration import prove_item as prove
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problem import WORKER_DIED, Drop, Problem
-from groundbox.dataset.runs import length_of, some_of, unpacked
 from groundbox.dataset.sample_files import Sample, plain_json
-from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks import registry as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds
-from groundbox.dataset.tasks.draft import Draft, View, guess_name
+from groundbox.dataset.tasks.task import Draft, View, guess_name
 from groundbox.trace.record.reading import Trace
 
+# Parts on disk and lines of progress have this name from before the module's; with another one, builds that were begun
+# could not go on.
 STAGE = "lessons"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Lesson:
-    """What became of one item.
+class SampledItem:
+    """Samples of an item, or why it has none.
 
     Attributes:
         claims, proven: Of the telling as the narrator made it, also of one that was dropped.
@@ -52,7 +54,7 @@ class Lesson:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Teacher:
+class SampleWork:
     """Work for `Executor.compute`: a part of the stage `run` in, lessons out.
 
     The payload of its shards is what `payload` gives.
@@ -68,6 +70,7 @@ class Teacher:
         wanted: Mapping[str, str] = shard.payload["wanted"]
         packed: bytes = shard.payload["traces"]
         pairs = _items(shard.payload["jsonl"], wanted)
+        # Traces are unpacked one after the other, since each may be large.
         lessons = {
             name: self._lesson(*pairs[name], trace, wanted[name], _guesses(pairs[name][1], packed))
             for name, trace in unpacked(packed, frozenset(wanted))
@@ -92,36 +95,39 @@ class Teacher:
         """See Divisible.given_up."""
         pairs = _items(piece.payload["jsonl"], piece.payload["wanted"])
         dropped = [item.dropped("prove", WORKER_DIED, reason) for _, item in pairs.values()]
-        lines = [to_json(Lesson(item=item.id, drop=item.drop)) for item in dropped]
+        lines = [to_json(SampledItem(item=item.id, drop=item.drop)) for item in dropped]
         return {"jsonl": b"".join(json.dumps(each).encode() + b"\n" for each in lines)}
 
-    def _lesson(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace]) -> Lesson:
+    def _lesson(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace]) -> SampledItem:
         limit = self.options.lesson_cpu_s
         try:
-            with at_most(limit):
+            with cpu_limit(limit):
                 lesson = self.teach(problem, item, trace, split, guesses)
-        except Impatient:
+        except CpuTimeExceeded:
             late = item.dropped(
                 "prove", "proof-too-long", f"telling and proving took over {limit:g} s of processor time"
             )
-            lesson = Lesson(item=item.id, drop=late.drop)
+            lesson = SampledItem(item=item.id, drop=late.drop)
+        # Looked for in the bytes, which is cheaper than a walk over all values.
         data = trace.dumps()
         return dataclasses.replace(lesson, opaque=b'{"opaque":' in data, elided=b'"elided":' in data)
 
-    def teach(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace] = ()) -> Lesson:
+    def teach(
+        self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace] = ()
+    ) -> SampledItem:
         """The samples of one item."""
         options = self.options
         told_item, told = narrate(
             item, trace, self.narrator, styles=options.styles, seed=options.seed, max_chars=options.max_chars
         )
         if told is None:
-            return Lesson(item=item.id, drop=told_item.drop)
+            return SampledItem(item=item.id, drop=told_item.drop)
         proved_item, found = prove(told_item, told, trace, self.prover)
         if found is None:
-            return Lesson(item=item.id, drop=proved_item.drop, claims=told.claims)
+            return SampledItem(item=item.id, drop=proved_item.drop, claims=told.claims)
         claims, proven = found.first.total, found.first.proven
         if proved_item.drop is not None:
-            return Lesson(item=item.id, drop=proved_item.drop, claims=claims, proven=proven)
+            return SampledItem(item=item.id, drop=proved_item.drop, claims=claims, proven=proven)
         view = View(
             guesses=guesses,
             problem=problem,
@@ -133,15 +139,19 @@ class Teacher:
             seed=options.seed,
             max_chars=options.max_chars,
         )
+        # After the proof: questions are about what was proven, and quote it.
         drafts = tasks.drafts(view, tasks=options.tasks, most=options.samples_per_item)
+        # Each answer has to pass its own check. A fault here is ours; it is counted in the report and tested to be
+        # none.
         wrong = [draft for draft in drafts if not _holds(draft, view)]
+        # A reply whose values do not follow would teach to guess.
         following = [draft for draft in drafts if not _derived(draft, found.told)[1]]
         samples = tuple(_sample(view, draft, found, split) for draft in following if draft not in wrong)
         drop = None if samples else item.dropped("tasks", "no-question", "no task fits this run").drop
         if drop is not None and drafts and not following:
             drop = item.dropped("tasks", "jumps", found.told.derived(found.told.text)[1][0][:500]).drop
         faults = tuple(f"{item.id}: the check of {draft.task} refuses its own answer" for draft in wrong)
-        return Lesson(
+        return SampledItem(
             item=item.id,
             samples=samples,
             drop=drop,
@@ -162,7 +172,7 @@ def payload(wanted: Mapping[str, str], ran: Mapping[str, bytes]) -> dict[str, An
     return {"wanted": dict(wanted), "jsonl": ran["jsonl"], "traces": ran["traces"]}
 
 
-def read(path: Path) -> Iterator[Lesson | float]:
+def read(path: Path) -> Iterator[SampledItem | float]:
     """The lessons of a part, then the processor seconds that they took."""
     with path.open("rb") as file:
         for line in file:
@@ -171,7 +181,7 @@ def read(path: Path) -> Iterator[Lesson | float]:
 
 
 def _items(part: bytes, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, Item]]:
-    found = (each for each in item.load_part(part) if isinstance(each, Ran))
+    found = (each for each in item.load_part(part) if isinstance(each, ProblemRuns))
     return {item.id: (each.problem, item) for each in found for item in each.items if item.id in wanted}
 
 
@@ -181,7 +191,7 @@ def _guesses(item: Item, packed: bytes) -> list[Trace]:
 
 
 def _holds(draft: Draft, view: View) -> bool:
-    """Whether the check takes the answer as it is read out of the reply."""
+    """Tell whether the check takes the answer as it is read out of the reply."""
     answer = answer_of(prompts.reply(draft))
     return answer == draft.answer and holds(
         draft.check, answer, problem=view.problem, case=draft.case or view.item.case
@@ -242,11 +252,12 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
 def _difficulty(trace: Trace, told: Told) -> float:
     """How much there is to follow: the logarithm of the lines that ran, folded ones included, and of calls in calls."""
     lines = length_of(trace)
+    # In a script there may be no activation but the module's.
     depth = max((each.depth for each in trace.structure.activations.values()), default=1)
     return round(math.log2(1 + lines) + math.log2(depth), 3)
 
 
-def to_json(lesson: Lesson) -> dict[str, Any]:
+def to_json(lesson: SampledItem) -> dict[str, Any]:
     """The JSON form of a lesson."""
     data = {field.name: getattr(lesson, field.name) for field in dataclasses.fields(lesson)}
     data["samples"] = [dataclasses.asdict(each) for each in lesson.samples]
@@ -254,10 +265,10 @@ def to_json(lesson: Lesson) -> dict[str, Any]:
     return data
 
 
-def from_json(data: Mapping[str, Any]) -> Lesson:
+def from_json(data: Mapping[str, Any]) -> SampledItem:
     """The lesson of the JSON form."""
     drop = data["drop"]
-    return Lesson(
+    return SampledItem(
         **{
             **data,
             "samples": tuple(Sample(**each) for each in data["samples"]),

@@ -48,11 +48,11 @@ class Place:
         return Provenance(file=self.file, line=self.line, format=self.format, licence=_words(licence), details=found)
 
     def bad(self, reason: str, detail: str) -> Drop:
-        """The row gave no problem."""
+        """Make the drop of a row that gave no problem."""
         return Drop(item=self.item, problem="", stage=STAGE, reason=reason, detail=detail)
 
     def bad_case(self, problem: str, number: int, reason: str, detail: str) -> Drop:
-        """One case of the row could not be read."""
+        """Make the drop of a case that could not be read."""
         return Drop(item=f"{problem}/{number}", problem=problem, stage=STAGE, reason=reason, detail=detail)
 
 

@@ -5,7 +5,7 @@ of its stage and number, and the same shard gives the same part, so that doing o
 A part of several files is done when its last file is there. The manifest says which arguments and
 inputs the parts belong to; a build with others does not touch them. A lock keeps two builds apart.
 
-Parts may be kept in a second place as well (`groundbox.dataset.objects`), from which they come back where they are
+Parts may be kept in a second place as well (`groundbox.dataset.object_store`), from which they come back where they are
 missing here.
 
 What is not covered: somebody who edits the parts.
@@ -16,13 +16,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import files, objects
-from groundbox.dataset.objects import Objects
+from groundbox.dataset import files, object_store
+from groundbox.dataset.object_store import Objects
 from groundbox.errors import InvalidArgument
 
 FOLDER: Final = ".shards"
@@ -46,7 +45,7 @@ class Store:
         return self.path(stage, number, suffix).read_bytes()
 
     def has(self, stage: str, number: int, suffix: str) -> bool:
-        """Whether a part is done; `suffix` is that of its last file."""
+        """Tell whether a part is done; `suffix` is that of its last file."""
         return self.path(stage, number, suffix).exists()
 
     def done(self, stage: str, suffix: str) -> frozenset[int]:
@@ -55,6 +54,7 @@ class Store:
 
     def publish(self, stage: str, number: int, part: Mapping[str, bytes]) -> None:
         """Keep a part: its files by suffix, the one that says that it is done last."""
+        # In the order of the dict: the last file says that the part is done, and must not be there before the others.
         for suffix, data in part.items():
             files.publish(self.path(stage, number, suffix), data)
 
@@ -66,6 +66,8 @@ class Store:
             PartDamaged: What is there already is not what was written.
         """
         if self._objects is not None:
+            # First there, then here: a part that is here alone would be lost with this machine, and nobody would make
+            # it again.
             part = await asyncio.to_thread(self._objects.put, stage, number, part)
         self.publish(stage, number, part)
 
@@ -77,6 +79,7 @@ class Store:
         """
         if self._objects is None:
             return
+        # Listed once; each `put` checks for itself that nothing is there.
         there = set(self._objects.parts())
         for stage, number in sorted(there):
             if stage in suffixes and not self.has(stage, number, suffixes[stage][-1]):
@@ -91,6 +94,7 @@ class Store:
         if self._objects is not None:
             self._objects.clear()
         for path in self.folder.iterdir():
+            # The lock is held while this runs, and the manifest says that the build is finished.
             if path.name not in (_MANIFEST, _LOCK):
                 path.unlink()
 
@@ -111,7 +115,7 @@ def opened(out: Path, arguments: Mapping[str, Any], place: str | None = None) ->
 
     Args:
         arguments: All that decides what the build writes, as JSON values; digests of its inputs, too.
-        place: Where parts are kept as well, as `groundbox.dataset.objects.opened` takes it.
+        place: Where parts are kept as well, as `groundbox.dataset.object_store.opened` takes it.
 
     Raises:
         InvalidArgument: Another build is at work there, or one with other arguments has been,
@@ -125,24 +129,21 @@ def opened(out: Path, arguments: Mapping[str, Any], place: str | None = None) ->
         if place is None:
             yield Store(folder)
             return
-        with objects.opened(place, json.loads(_bytes(arguments))) as there:
+        with object_store.opened(place, json.loads(_bytes(arguments))) as there:
             yield Store(folder, there)
-
-
-def remove(out: Path) -> None:
-    """Remove the workshop with all that is in it."""
-    shutil.rmtree(out / FOLDER, ignore_errors=True)
 
 
 def _check_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise InvalidArgument("out", f"{out} is not a folder")
+    # A folder of somebody's files is never written into.
     if out.is_dir() and not (out / FOLDER).is_dir() and any(out.iterdir()):
         raise InvalidArgument("out", f"{out} is not empty, and no build of ours; name another folder")
 
 
 def _check_manifest(out: Path, arguments: Mapping[str, Any]) -> None:
     path = out / FOLDER / _MANIFEST
+    # Through JSON and back, so that tuples and lists compare as what was written.
     wanted = json.loads(_bytes(arguments))
     if not path.exists():
         files.publish(path, _bytes({"arguments": wanted, "finished": None}))

@@ -10,11 +10,11 @@ from test_build import Inline, contents, without_times
 
 from groundbox.dataset import sample_files
 from groundbox.dataset.build import Tools, build
-from groundbox.dataset.narrating import prove, tell, untold
+from groundbox.dataset.input_reduction import Measure, Search, reductions, root_of, weight
+from groundbox.dataset.narration import prove, tell, untold
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problem import Case, Problem, Provenance, Shrunk, case_from_json, case_to_json
-from groundbox.dataset.running import Request
-from groundbox.dataset.smaller_inputs import Measure, Search, reductions, root_of, weight
+from groundbox.dataset.program_runner import Request
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
 COUNT = """def f(xs, limit):

@@ -24,9 +24,9 @@ from typing import Any, Final
 
 from groundbox.dataset import signature
 from groundbox.dataset.item import Answer
+from groundbox.dataset.item_runs import Arcs, arcs_of, length_of
 from groundbox.dataset.problem import Case, Problem, Shrunk
-from groundbox.dataset.running import Ran
-from groundbox.dataset.runs import Arcs, arcs_of, length_of
+from groundbox.dataset.program_runner import RunResult
 from groundbox.trace.record.reading import Trace
 from groundbox.values.literals import text
 
@@ -124,7 +124,7 @@ class Search:
     measure: Measure
     others: Sequence[Case]
     taken: Collection[str]
-    run: Callable[[Case], Awaitable[Ran | None]]
+    run: Callable[[Case], Awaitable[RunResult | None]]
     untold: Callable[[Trace], Awaitable[str]]
     most_runs: int
     seed: int
@@ -140,6 +140,8 @@ class Search:
         rng = random.Random(f"{self.seed}/{self.problem.id}/{self.case.number}/smaller")
         self._tried.add(self.case.key())
         root = root_of(self.case)
+        # First down to a size that can be told, then sideways for steps that were lost: a small run costs less than a
+        # large one.
         reached = await self._descend(root)
         if reached is not None and not self._is_enough():
             await self._regain(root, reached.root, rng)
@@ -151,6 +153,7 @@ class Search:
         current: Trial | None = None
         while not self._is_over() and not (current is not None and not current.untold):
             given = root if current is None else current.root
+            # Arguments of other inputs come first, once: they are natural values where halves are not.
             smaller = [*self._exchanged(given), *reductions(given)] if current is None else reductions(given)
             better = await self._better(current, smaller)
             if better is None:
@@ -170,6 +173,7 @@ class Search:
             if trial is None or (length is not None and trial.length >= length):
                 continue
             much = length is None or trial.length <= _MUCH * length
+            # Nothing was lost, and it is clearly shorter: taken at once, greedily, as ddmin does.
             if trial.kept >= kept and (much or not trial.untold):
                 return trial
             shorter.append(trial)
@@ -200,6 +204,7 @@ class Search:
     async def _try(self, root: Any) -> Trial | None:
         case = case_of(root, self.case)
         key = case.key()
+        # Not counted as runs: none is made.
         if key in self._tried or signature.misfit(self.problem, case) or weight(root) > weight(root_of(self.case)):
             return None
         self._tried.add(key)
@@ -209,9 +214,11 @@ class Search:
             return None
         fault = ran.answer.fault
         if ran.outcome not in ("ok", "error"):
+            # A run that ends at a limit has taken as long as a dozen others.
             self._stopped += 1
             return None
         trace = ran.trace
+        # A smaller input that fails otherwise, or fails where the first did not, is about something else.
         if trace is None or not trace.complete or (fault.type if fault else "") != self.measure.fault:
             return None
         untold = await self.untold(trace)
@@ -219,6 +226,7 @@ class Search:
         self._begun |= self.measure.length is None or length_of(trace) <= _MUCH * self.measure.length
         trial = Trial(case=case, root=root, kept=kept, length=length_of(trace), untold=untold)
         if not untold:
+            # Found, but another item of this problem has it; two items with one input would be one sample twice.
             if key in self.taken:
                 self.collided = True
             else:
@@ -270,6 +278,7 @@ def reductions(root: Any) -> Iterator[Any]:
     """Smaller values of the same shape: everything halved at once, then the parts, the heaviest first."""
     numbers = [path for path, each in _arguments(root) if _is_number(each)]
     shorter, lengths = _halved(root, top=True)
+    # `f(n, xs)` with n == len(xs): halving the list alone makes an IndexError of most programs.
     linked = _relinked(shorter, lengths)
     yield linked
     if linked != shorter:
@@ -277,6 +286,7 @@ def reductions(root: Any) -> Iterator[Any]:
     yield _numbers(root, numbers)
     yield _numbers(linked, numbers)
     yield from _narrowed(root, numbers)
+    # The heaviest part first, since most of the run's length comes from it; of equal ones the outer one.
     parts = sorted(_parts(root), key=lambda part: (-weight(part[1]), len(part[0])))
     for path, value in parts[: 2 * _EACH_ROUND]:
         for smaller in _smaller(value, at_top=len(path) == 2):
@@ -353,6 +363,7 @@ def _parts(root: Any) -> list[tuple[Path, Any]]:
     found: list[tuple[Path, Any]] = []
     waiting = _arguments(root)
     while waiting and len(found) < _MOST_PARTS:
+        # Breadth first, so that the bound leaves out what is nested deepest.
         path, value = waiting.pop(0)
         found.append((path, value))
         if len(path) > _MOST_DEPTH:
@@ -367,7 +378,7 @@ def _parts(root: Any) -> list[tuple[Path, Any]]:
 
 
 def _at(value: Any, path: Path) -> Any:
-    """What stands at a place, or None."""
+    """Return what stands at a place, or None."""
     for step in path:
         if step is _JSON:
             value = _json_of(value) if isinstance(value, str) else None
@@ -398,16 +409,19 @@ def _halved(value: Any, *, top: bool) -> tuple[Any, dict[int, int]]:
 
     def half(value: Any, depth: int) -> Any:
         if isinstance(value, list | tuple):
+            # Pairs and triples inside a list are points and edges; half of one is nothing.
             keep = len(value) if len(value) < (2 if depth <= 2 else _NESTED) else (len(value) + 1) // 2
             lengths.setdefault(len(value), keep)
             return type(value)(half(each, depth + 1) for each in list(value)[:keep])
         if isinstance(value, set | frozenset):
+            # Sets have no order of their own; by text, each process takes the same half.
             return type(value)(sorted(value, key=text)[: (len(value) + 1) // 2])
         if isinstance(value, dict):
             items = list(value.items())
             if depth >= 2 and not _is_record(value) and len(items) > 1:
                 items = items[: (len(items) + 1) // 2]
             return {key: half(each, depth + 1) for key, each in items}
+        # Texts inside containers are keys and names, which the program may compare with its constants.
         if isinstance(value, str) and depth <= 2:
             inner = _json_of(value)
             if inner is not None:
@@ -472,6 +486,7 @@ def _smaller(value: Any, *, at_top: bool) -> Iterator[Any]:
         if len(value) >= 2 and all(isinstance(each, list) and len(each) == len(value[0]) >= 2 for each in value):
             width = (len(value[0]) + 1) // 2
             yield type(value)(each[:width] for each in value)
+            # Programs on grids mostly expect them square.
             square = list(value)[: (len(value) + 1) // 2]
             yield type(value)(each[: len(square)] for each in square)
     elif isinstance(value, set | frozenset):
@@ -520,6 +535,7 @@ def _is_record(value: dict[Any, Any]) -> bool:
 
 def _json_of(value: str) -> Any:
     """The list or dict that a text holds as JSON, or None."""
+    # `"" in "[{"` is true.
     if value[:1] not in "[{" or not value:
         return None
     try:
@@ -530,7 +546,7 @@ def _json_of(value: str) -> Any:
 
 
 def _joint(value: str) -> str:
-    """What stands between the units of a text: lines, words, items of a list, or nothing between characters."""
+    """Return what stands between the units of a text: lines, words, items of a list, or nothing between characters."""
     return next((joint for joint in ("\n", " ", ",") if value.count(joint) > 0 and value.strip(joint)), "")
 
 

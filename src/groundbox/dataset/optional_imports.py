@@ -21,6 +21,7 @@ def need(module: str, purpose: str, *, install: str = "pyarrow duckdb rensa http
     try:
         return importlib.import_module(module)
     except ImportError:
+        # By the package that is installed, which is what an installer is asked for.
         raise ExtraMissing(module.partition(".")[0], purpose, install) from None
 
 

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from typing import Any, Final, Protocol
 
-from groundbox.dataset.clock import Meter
+from groundbox.dataset.cpu_time import CpuMeter
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.problem import ABSENT, Case
 from groundbox.errors import SandboxLost
@@ -39,7 +39,7 @@ _WALL_MORE_S: Final = 10.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """One run.
+    """A run that is asked for.
 
     Attributes:
         entry: Function to call with the case's arguments, or None to run the source as a script.
@@ -58,8 +58,8 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Ran:
-    """What a run gave.
+class RunResult:
+    """Result of a run.
 
     Attributes:
         outcome: As `groundbox.Outcome` has it.
@@ -80,7 +80,7 @@ class Ran:
 class Runner(Protocol):
     """Runs programs. Safe to be called many times at once."""
 
-    async def run(self, request: Request) -> Ran:
+    async def run(self, request: Request) -> RunResult:
         """Run one program to its end or to a limit.
 
         Raises:
@@ -88,29 +88,30 @@ class Runner(Protocol):
         """
 
     def shared(self, hosts: int) -> Runner:
-        """One for a process beside others: so many of them run, together, as many programs at once as this one."""
+        """Return a runner for one of so many processes, which together run as many programs at once as this one."""
 
     async def close(self) -> None:
         """Give back what it holds."""
 
 
 def same(one: Answer, other: Answer) -> bool:
-    """Whether two runs gave the same, to the last bit. The text of an exception's message counts, too."""
+    """Tell whether two runs gave the same, to the last bit. The text of an exception's message counts, too."""
     return _plain(one) == _plain(other)
 
 
 def _plain(answer: Answer) -> tuple[Any, ...]:
     fault = answer.fault
+    # By `repr`: == takes 1 for True and 0.0 for -0.0, and no NaN for another.
     return repr(answer.value), answer.stdout, None if fault is None else (fault.type, fault.message, fault.line)
 
 
 class MeteredRunner:
     """Has another runner run programs, and adds up what that costs."""
 
-    def __init__(self, runner: Runner, meter: Meter) -> None:
+    def __init__(self, runner: Runner, meter: CpuMeter) -> None:
         self._runner, self._meter = runner, meter
 
-    async def run(self, request: Request) -> Ran:
+    async def run(self, request: Request) -> RunResult:
         """See Runner.run."""
         ran = await self._runner.run(request)
         self._meter.cpu_s += ran.cpu_s
@@ -138,22 +139,25 @@ class SandboxRunner:
         self._slots = asyncio.Semaphore(at_once)
         self._options = options or TraceOptions()
 
-    async def run(self, request: Request) -> Ran:
+    async def run(self, request: Request) -> RunResult:
         """See Runner.run."""
+        # Before a sandbox is asked for, so that no more workers are started than run.
         async with self._slots:
             if request.probed:
+                # Two calls more, which is why only builds that have to be stable pay for it.
                 return await self._probed(request)
             execution = await run_async(request.source, **self._arguments(request))
         return _ran(execution)
 
     def shared(self, hosts: int) -> SandboxRunner:
         """See Runner.shared."""
+        # Rounded up, so that none gets 0.
         return SandboxRunner(at_once=-(-self._at_once // hosts), options=self._options)
 
     async def close(self) -> None:
         """Nothing is held between runs."""
 
-    async def _probed(self, request: Request) -> Ran:
+    async def _probed(self, request: Request) -> RunResult:
         """A run between two calls of the guest's own: one before the program, and one that asks what it drew."""
         given = self._arguments(request)
         box = AsyncSandbox(**{name: given.pop(name) for name in ("hash_seed", "limits", "inspect")})
@@ -164,6 +168,7 @@ class SandboxRunner:
             if not armed.ok:
                 raise SandboxLost(f"it was not ready for the program: {armed.error and armed.error.message}")
             execution = await box.run(request.source, **given)
+            # A sandbox that was lost with its program cannot be asked any more.
             if request.traced or execution.state != "kept":
                 return _ran(execution)
             told = await box.run_last(_CHANCE, mode="call", call="told")
@@ -192,7 +197,7 @@ def _drawn(told: Execution) -> tuple[str, ...]:
     return tuple(kind for kind in chance.KINDS if kind in words) if isinstance(words, list) else (UNTOLD,)
 
 
-def _ran(execution: Execution) -> Ran:
+def _ran(execution: Execution) -> RunResult:
     failure = execution.error
     fault = None if failure is None else Fault(type=failure.type, message=failure.message, line=failure.line)
     value = (execution.value or {}).get(RESULT_MIME, ABSENT)
@@ -200,10 +205,11 @@ def _ran(execution: Execution) -> Ran:
     answer = Answer(
         value=value if told else None, text=text_of(value) if told else "", stdout=execution.stdout, fault=fault
     )
-    return Ran(
+    return RunResult(
         outcome=execution.outcome.value,
         answer=answer,
         dropped_bytes=execution.dropped_bytes["stdout"] + execution.dropped_bytes["stderr"],
+        # None where the kernel did not tell.
         cpu_s=execution.usage.cpu_s or 0.0,
         trace=execution.trace,
     )

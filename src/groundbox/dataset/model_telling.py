@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from groundbox.dataset.item import Answer
-from groundbox.dataset.narrating import LEFT_OUT, Proved
+from groundbox.dataset.narration import LEFT_OUT, Proved
 from groundbox.trace.claims import (
     BadClaims,
     ClaimData,
@@ -35,6 +35,7 @@ from groundbox.trace.claims.model import Number
 from groundbox.trace.record.reading import Trace
 from groundbox.values import literals
 
+# An answer comes from outside; each bound is checked before what it bounds is worked on.
 MOST_CHARS: Final = 1_000_000
 """Of an answer that is read as claims."""
 MOST_SENTENCES: Final = 1_000
@@ -78,7 +79,7 @@ class Telling:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a telling has to tell.
+    """Result that a telling has to tell.
 
     Attributes:
         value: The result, as Python writes it, or what is printed; None where the result is no literal.
@@ -104,14 +105,14 @@ class _Readings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sentences: Sequence[_Reading]
 
 
-class ForeignProver(Protocol):
+class TellingProver(Protocol):
     """Holds a telling against a trace, and against what it has to tell."""
 
     def __call__(self, telling: Telling, trace: Trace, expected: Expected) -> Proved: ...
 
 
 def expected_of(answer: Answer, entry: str | None) -> Expected:
-    """What a telling of a run that gave this has to tell."""
+    """Return what a telling of a run that gave this has to tell."""
     if answer.fault is not None:
         return Expected(fault=answer.fault.type, message=answer.fault.message, entry=entry or "")
     return Expected(value=answer.stdout, printed=True) if entry is None else Expected(value=answer.text or None)
@@ -127,8 +128,10 @@ def written(text: str) -> Telling:
         raise NotClaims(f"it has more than {MOST_CHARS:,} characters")
     try:
         document = decode(text)
+    # Without the model's words: the message goes into prompts and reports.
     except BadClaims:
         raise NotClaims(_OTHER) from None
+    # Lines and control characters would let a sentence fake the end of another one, or the answer's last line.
     sentences = [_sentence(each) for each in document.sentences if _plain(each.text)]
     if not sentences:
         raise NotClaims("it has no sentences")
@@ -171,6 +174,7 @@ def without_last(telling: Telling, is_answer: Callable[[str], bool]) -> Telling:
     """A telling without a last line, or sentence, that is nothing but the right answer: each row adds its own."""
     if telling.claims:
         sentences = list(decode(telling.claims).sentences)
+        # A telling of nothing but the answer stays: without it nothing would be left to prove.
         if len(sentences) > 1 and is_answer(sentences[-1].text):
             return dataclasses.replace(_telling(sentences[:-1]), answered=True)
         return telling
@@ -181,7 +185,7 @@ def without_last(telling: Telling, is_answer: Callable[[str], bool]) -> Telling:
 
 
 def prove(telling: Telling, trace: Trace, expected: Expected) -> Proved:
-    """Hold a telling against the record: `ForeignProver` as it is."""
+    """Hold a telling against the record: `TellingProver` as it is."""
     if telling.claims:
         document = located(decode(telling.claims), trace)
         proof = hold(telling.text, trace, claims=document, **_answer(expected))
@@ -192,7 +196,7 @@ def prove(telling: Telling, trace: Trace, expected: Expected) -> Proved:
 
 
 def mended(
-    telling: Telling, proved: Proved, trace: Trace, expected: Expected, prover: ForeignProver
+    telling: Telling, proved: Proved, trace: Trace, expected: Expected, prover: TellingProver
 ) -> tuple[Telling, Proved] | None:
     """A telling without the sentences that fail, and its proof; None where too much would go or the rest fails, too.
 
@@ -203,12 +207,15 @@ def mended(
     while not found.faithful:
         failing = _places(found.sentences, found.unproven) - left_out
         left_out |= failing
+        # Nothing to take away, the answer would go, or more than one sentence of five: it is no longer the model's
+        # telling.
         if not failing or len(spans) - 1 in left_out or len(left_out) * LEAST_FOR_ONE > len(spans):
             return None
         if telling.claims and not _follows(decode(telling.claims), left_out):
             return None
         current = _without(telling, spans, left_out)
         found = prover(current, trace, expected)
+        # Places would mean other sentences now.
         if len(found.sentences) != len(spans):  # what is left is told apart otherwise
             return (current, found) if found.faithful else None
     return current, found
@@ -248,7 +255,7 @@ def _without(telling: Telling, spans: Sequence[tuple[int, int]], places: Collect
 
 
 def _follows(document: ClaimsData, places: Collection[int]) -> bool:
-    """Whether nothing is told of names whose value would have been told in these sentences, before it is told again."""
+    """Tell whether no later sentence rests on names whose value stood in these ones, before it is told again."""
     unknown: set[str] = set()
     for place, sentence in enumerate(document.sentences):
         for claim in sentence.claims:
@@ -317,7 +324,7 @@ def _proved(proof: Proof, telling: Telling, expected: Expected) -> Proved:
 
 
 def _tells(proof: Proof, telling: Telling, expected: Expected) -> bool | None:
-    """Whether the result is told: True, False (another one is), or None (none is)."""
+    """Tell whether the result is told: True, False (another one is), or None (none is)."""
     if expected.fault:
         return True if telling.answered or any(_told_faults(proof.text, expected)) else None
     if expected.value is None or (telling.answered and proof.answer is None):
@@ -336,7 +343,7 @@ def _told_faults(text: str, expected: Expected) -> Iterator[tuple[int, int]]:
 
 
 def _complaints(proof: Proof, expected: Expected, *, with_claims: bool) -> Iterator[tuple[int, str]]:
-    """What is wrong with which sentence; -1 for what stands in none."""
+    """Yield what is wrong with which sentence; -1 for what stands in none."""
     starts = [start for start, _ in proof.sentences]
     faults = list(_told_faults(proof.text, expected))
     claimed = {verdict.claim.sentence for verdict in proof.verdicts} if with_claims else set()
@@ -346,7 +353,7 @@ def _complaints(proof: Proof, expected: Expected, *, with_claims: bool) -> Itera
         return place if place >= 0 and at < proof.sentences[place][1] else -1
 
     def is_bare(each: Number) -> bool:
-        """Whether nothing bears a part of the text out; what ends the run is known where a sentence claims nothing."""
+        """Tell whether nothing bears a part out; what ends the run is known where a sentence claims nothing."""
         is_fault = any(start <= each.start and each.end <= end for start, end in faults)
         return not each.covered and not (is_fault and sentence(each.start) not in claimed)
 
@@ -366,7 +373,7 @@ def _complaints(proof: Proof, expected: Expected, *, with_claims: bool) -> Itera
 
 
 def _shown(verdict: Verdict) -> str:
-    """What is so instead, without the text's own value and without long ones: a writer copies what it reads."""
+    """Return what is so instead, without the text's own value and without long ones: a writer copies what it reads."""
     words = _RECORD.sub("", verdict.message.removesuffix("; never what the text says"))
     said = verdict.claim.value
     own = {repr(said), said} if isinstance(said, str) else {repr(said)}

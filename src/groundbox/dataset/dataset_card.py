@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groundbox.dataset.narrating import LEFT_OUT
+from groundbox.dataset.narration import LEFT_OUT
 from groundbox.dataset.sample_files import chat_file
 from groundbox.dataset.selection import SPLITS
-from groundbox.dataset.tasks.all import task_of
+from groundbox.dataset.tasks.registry import task_of
 
 
 def card(facts: Mapping[str, Any], *, told_by: str = "") -> str:

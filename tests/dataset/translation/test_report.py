@@ -1,9 +1,8 @@
 """report.html of a translation: what was not taken is told in words, and all text of a model stays text."""
 
+from groundbox.dataset.build_statistics import BuildStatistics
 from groundbox.dataset.problem import Drop
-from groundbox.dataset.tally import Tally
-from groundbox.dataset.translation.counts import Counts
-from groundbox.dataset.translation.page import MOST_DROPS, page
+from groundbox.dataset.translation.report import MOST_DROPS, Counts, page
 
 HOSTILE = "</pre></style><script>alert(1)</script><img src=https://example.org/x>"
 
@@ -22,7 +21,7 @@ def shown(drops):
         "items": len(drops), "kept": 0, "samples": 0, "dropped": {"unproven-claims": len(drops), "no-such-word": 1},
         "translation": counts.report(), "claims": {"total": 9, "proven": 5},
     }  # fmt: skip
-    return page(facts, Tally(), counts, drops, HOSTILE)
+    return page(facts, BuildStatistics(), counts, drops, HOSTILE)
 
 
 def test_what_was_not_taken_is_shown_with_what_is_wrong():

@@ -1,12 +1,12 @@
-"""Copies: programs that are nearly the same as another of the build, or as one of a benchmark.
+"""Near-duplicates and contamination: programs nearly the same as another of the build, or as one of a benchmark.
 
-Theory of operation. A program becomes the set of its shingles (`groundbox.dataset.copies`), the set a MinHash
+Theory of operation. Near-duplicates: a program becomes the set of its shingles (`shingles`), the set a MinHash
 signature of 128 numbers, the signature 16 bands of 8. Programs with one band in common are candidates (Leskovec,
 Rajaraman, Ullman: Mining of Massive Datasets, ch. 3); DuckDB groups the bands, on disk when they are many. A candidate
 is a duplicate when the signatures agree in `threshold` of their numbers. With 16 bands of 8, a pair of
 similarity 0.8 becomes a candidate with probability 0.95, one of 0.5 with 0.06.
 
-Theory of operation. Programs: the share of a benchmark program's shingles that a program contains. One common shingle
+Contamination. Programs: the share of a benchmark program's shingles that a program contains. One common shingle
 means nothing (`for i in range(len(x)):` is one), so shingles that many programs of the build or the benchmark share
 are not counted, and a share decides, not a hit. Texts: the same with runs of eight words, those left out which
 more than two benchmark texts have. A benchmark program of too few shingles is found only by being the same
@@ -28,10 +28,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import extra
+from groundbox.dataset import optional_imports
 from groundbox.dataset.problem import Drop
-from groundbox.dataset.problems.place import BadRow
 from groundbox.dataset.problems.reading import read, rows
+from groundbox.dataset.problems.rows import BadRow
 from groundbox.dataset.signature import tree_of
 from groundbox.errors import ExtraMissing
 from groundbox.trace.record.syntax import lines_of
@@ -39,6 +39,7 @@ from groundbox.trace.record.syntax import lines_of
 SHINGLE: Final = 8
 """Tokens in one shingle."""
 _LAYOUT: Final = frozenset({tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT})
+# Keywords and builtins keep their names: `len` and `sum` are different programs, `xs` and `items` are not.
 _SOFT: Final = frozenset(keyword.kwlist) | frozenset(dir(builtins))
 _WORD: Final = re.compile(r"[a-z0-9]+")
 _FALLBACK: Final = re.compile(r"\w+|[^\w\s]")
@@ -52,6 +53,7 @@ def normalised(source: str) -> tuple[str, ...]:
             for each in tokenize.generate_tokens(io.StringIO(_without_docstrings(source)).readline)
             if each.type not in _LAYOUT and each.string
         ]
+    # Programs for another Python, and benchmark tasks in prose, are cut by a pattern instead.
     except (tokenize.TokenError, SyntaxError, ValueError):
         found = [(tokenize.NAME if word.isidentifier() else tokenize.OP, word) for word in _FALLBACK.findall(source)]
     names: dict[str, str] = {}
@@ -61,13 +63,13 @@ def normalised(source: str) -> tuple[str, ...]:
     )
 
 
-def shingles(tokens: tuple[str, ...], size: int = SHINGLE) -> frozenset[str]:
-    """Every run of `size` tokens, with the names in it numbered from its own beginning.
+def shingles(tokens: tuple[str, ...]) -> frozenset[str]:
+    """Every run of `SHINGLE` tokens, with the names in it numbered from its own beginning.
 
     Without that, one name more at the top of a program would change every shingle after it.
     """
-    last = max(1, len(tokens) - size + 1)
-    return frozenset(" ".join(_renumbered(tokens[start : start + size])) for start in range(last))
+    last = max(1, len(tokens) - SHINGLE + 1)
+    return frozenset(" ".join(_renumbered(tokens[start : start + SHINGLE])) for start in range(last))
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -144,16 +146,19 @@ def find_duplicates(sources: Mapping[str, str], *, threshold: float = NEAR_DUPLI
     Args:
         sources: Program by name, in the order in which the first one stays.
     """
-    rensa = extra.rensa()
+    rensa = optional_imports.rensa()
+    # Two versions of the library would keep different programs from the same arguments.
     if rensa.RMinHash.ALGORITHM_VERSION != _ALGORITHM:
         raise ExtraMissing("rensa", f"with signatures of version {_ALGORITHM}")
     names = list(sources)
     normal = [normalised(source) for source in sources.values()]
+    # Sorted, so that nothing that the library does with their order differs from process to process.
     hashes = rensa.RMinHash.from_token_sets([sorted(shingles(each)) for each in normal], _NUMBERS, _SEED)
     exact = [digest(each) for each in normal]
     leaders = _Leaders(len(names))
     similar: dict[int, float] = {}
     for one, other in _candidates([each.digest() for each in hashes]):
+        # An estimate from 128 numbers; of equal programs it is known.
         likeness = 1.0 if exact[one] == exact[other] else hashes[one].jaccard(hashes[other])
         if likeness >= threshold:
             leaders.join(one, other)
@@ -166,7 +171,7 @@ def _candidates(signatures: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]
     """Pairs with a band in common, the smaller number first, each pair once, in order."""
     if not signatures:
         return
-    duckdb, pyarrow = extra.duckdb(), extra.pyarrow()
+    duckdb, pyarrow = optional_imports.duckdb(), optional_imports.pyarrow()
     bands = pyarrow.table(_bands(signatures))
     connection = duckdb.connect()
     try:
@@ -201,10 +206,12 @@ class _Leaders:
     def of(self, number: int) -> int:
         while self._leader[number] != number:
             self._leader[number] = self._leader[self._leader[number]]
+            # Path halving (Tarjan and van Leeuwen, 1984): each step shortens the way for later ones.
             number = self._leader[number]
         return number
 
     def join(self, one: int, other: int) -> None:
+        # The smaller number leads, so that the program that was read first stays.
         first, second = sorted((self.of(one), self.of(other)))
         self._leader[second] = first
 
@@ -213,6 +220,7 @@ CONTAMINATION: Final = "contamination"
 CONTAINMENT: Final = 0.6
 _CODE_KEYS: Final = ("code", "canonical_solution", "solution", "refcode", "source")
 _TEXT_KEYS: Final = ("question_content", "statement", "prompt", "text", "problem_description", "question")
+# `return a + b` is contained in every other program.
 _FEWEST: Final = 20
 """Shingles; fewer say nothing by containment."""
 _COMMON_SHARE: Final = 0.02
@@ -222,7 +230,7 @@ _RARE: Final = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Document:
-    """One task of a benchmark."""
+    """A task of a benchmark."""
 
     name: str
     code: str
@@ -259,6 +267,7 @@ class Benchmarks:
         self._code = _Index({each.name: shingles(normalised(each.code)) for each in found if each.code})
         self._exact = {digest(normalised(each.code)): each.name for each in found if each.code}
         self._text = _Index({each.name: shingles(words(each.text)) for each in found if each.text})
+        # Before `seal`: shares are of what is left of a document.
         self._code.forget(_common(sources) | self._code.common(_COMMON_SHARE, _COMMON_LEAST))
         self._text.forget(self._text.more_often_than(_RARE))
         self._code.seal()
@@ -267,6 +276,7 @@ class Benchmarks:
     def look_up(self, source: str, statement: str) -> Finding | None:
         """The task of which most is contained, or None."""
         normal = normalised(source)
+        # Finds short benchmark programs as well, which have too few shingles for a share.
         same = self._exact.get(digest(normal))
         if same is not None:
             return Finding(document=same, kind="code", containment=1.0)
@@ -323,6 +333,7 @@ def _document(path: Path, number: int, row: Any) -> Document:
     if isinstance(row, BadRow) or not isinstance(row, Mapping):
         return Document(name=name, code="", text="")
     named = next((str(row[key]) for key in ("task_id", "question_id", "id") if key in row), name)
+    # HumanEval's solution is the body to the function that its prompt begins.
     code = "".join(str(row[key]) for key in ("prompt", "canonical_solution")) if "canonical_solution" in row else ""
     return Document(name=named, code=code or _first(row, _CODE_KEYS), text=_first(row, _TEXT_KEYS))
 

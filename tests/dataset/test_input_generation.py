@@ -7,9 +7,9 @@ import random
 import pytest
 from dataset_fakes import FakeRunner
 
-from groundbox.dataset import inputs
+from groundbox.dataset import input_generation
 from groundbox.dataset.problem import Case, Problem, Provenance
-from groundbox.dataset.running import SandboxRunner
+from groundbox.dataset.program_runner import SandboxRunner
 from groundbox.values import literals
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
@@ -31,7 +31,7 @@ def made(source, most=6, seed=0):
 
 def cases_of(problem, runner, most, seed=0, most_steps=1000, longer=True):
     kept, drops = asyncio.run(
-        inputs.make(problem, runner, most=most, seed=seed, cpu_s=1.0, most_steps=most_steps, longer=longer)
+        input_generation.make(problem, runner, most=most, seed=seed, cpu_s=1.0, most_steps=most_steps, longer=longer)
     )
     return [each.case for each in kept], drops
 
@@ -54,7 +54,9 @@ class ChanceRunner(FakeRunner):
 
 def with_luck(source, luck, stable):
     problem = Problem(id="p", source=source, statement="", entry="f", cases=(), provenance=PLACE)
-    wanted = inputs.make(problem, ChanceRunner(luck), most=6, seed=0, cpu_s=1.0, most_steps=1000, stable=stable)
+    wanted = input_generation.make(
+        problem, ChanceRunner(luck), most=6, seed=0, cpu_s=1.0, most_steps=1000, stable=stable
+    )
     kept, drops = asyncio.run(wanted)
     return [each.case.kwargs["n"] for each in kept], [(each.reason, each.detail) for each in drops]
 
@@ -75,7 +77,7 @@ def test_a_problem_whose_every_run_draws_is_dropped_for_that():
     )
     runner = FakeRunner(lambda request, ran: dataclasses.replace(ran, drawn=("clock",) if request.probed else ()))
 
-    found = asyncio.run(inputs.make(problem, runner, most=6, seed=0, cpu_s=1.0, most_steps=1000, stable=True))
+    found = asyncio.run(input_generation.make(problem, runner, most=6, seed=0, cpu_s=1.0, most_steps=1000, stable=True))
 
     assert (found[0], [each.reason for each in found[1]], runner.runs) == ([], ["reads-the-clock"], 4)
 
@@ -148,7 +150,7 @@ def test_a_problem_without_inputs_is_dropped_with_its_reason(source):
     ],
 )
 def test_values_have_the_annotated_type(annotation, kind):
-    found = inputs.of_annotation(annotation, random.Random(3))
+    found = input_generation.of_annotation(annotation, random.Random(3))
 
     assert isinstance(found, kind)
 
@@ -159,7 +161,7 @@ def test_a_changed_case_is_still_data(seed):
     case = Case(number=0, args=([1, "a"], (1.5, True), {"k": [2]}), kwargs={"s": "text", "n": 3, "e": []})
 
     for _ in range(30):
-        case = inputs.mutated(case, rng)
+        case = input_generation.mutated(case, rng)
 
     assert literals.decode(literals.encode([list(case.args), dict(case.kwargs)])) == [
         list(case.args),
@@ -213,11 +215,11 @@ def test_runs_are_kept_as_long_as_they_are_small_together(monkeypatch):
     problem = Problem(id="p", source=BRANCHES, statement="", entry="f", cases=(), provenance=PLACE)
 
     def kept():
-        made, _ = asyncio.run(inputs.make(problem, FakeRunner(), most=3, seed=0, cpu_s=1.0, most_steps=100))
+        made, _ = asyncio.run(input_generation.make(problem, FakeRunner(), most=3, seed=0, cpu_s=1.0, most_steps=100))
         return [each.case for each in made], [each.ran is not None for each in made]
 
     cases, runs = kept()
-    monkeypatch.setattr(inputs, "_MOST_RECORDS", 9)
+    monkeypatch.setattr(input_generation, "_MOST_RECORDS", 9)
 
     assert runs == [True] * 3
     assert kept() == (cases, [True, False, False])

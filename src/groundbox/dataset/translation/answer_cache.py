@@ -19,7 +19,7 @@ from groundbox.errors import InvalidArgument
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One answer.
+    """An answer of the model.
 
     Attributes:
         finish: Why it ended, as the endpoint says: `stop`, or `length` when it was cut at `max_tokens`;
@@ -70,6 +70,8 @@ class Cache:
     def write(self, key: str, reply: Reply) -> None:
         """Keep an answer; a kill of this process no longer loses it, and after `sync` nothing does."""
         line = {"key": key, **dataclasses.asdict(reply)}
+        # Opened for appending, so that writes go to the end in any case; `tell` would give the place of the last
+        # reading.
         place = self._file.seek(0, os.SEEK_END)
         self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         self._file.flush()
@@ -86,6 +88,7 @@ class Cache:
 
 def digest(request: Mapping[str, Any]) -> str:
     """Of a whole request: the same question with other options is another one."""
+    # Sorted keys: the order in which options were given is no part of the question.
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
@@ -94,6 +97,7 @@ def _places(file: IO[bytes], path: Path) -> Iterator[tuple[str, int]]:
     place = 0
     for number, line in enumerate(file, 1):
         if not line.endswith(b"\n"):
+            # Only the last line can lack its end: a write that was killed.
             os.truncate(file.fileno(), place)
             return
         try:

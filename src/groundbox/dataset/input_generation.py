@@ -21,10 +21,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.dataset import signature
+from groundbox.dataset.item_runs import Seeds, arcs_of, drawing, run_with_retries
 from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
-from groundbox.dataset.running import Ran, Request, Runner, same
-from groundbox.dataset.runs import Seeds, arcs_of, drawing, patiently
+from groundbox.dataset.program_runner import Request, Runner, RunResult, same
 from groundbox.values import codec, literals
 from groundbox.values.parsing import expression_of
 
@@ -38,6 +38,7 @@ _MOST_RECORDS: Final = 50_000
 """Of the traces of a problem that are kept until its inputs are all made."""
 _FIRST: Final = 12
 """Candidates that are made before any was run."""
+# What parameters without an annotation are called where they hold such a value.
 _NAMES: Final = {
     int: ("n", "k", "m", "num", "number", "count", "size", "x", "y", "a", "b", "i", "limit", "target", "index", "year"),
     str: ("s", "t", "text", "word", "string", "name", "line", "sentence", "pattern", "phrase", "message", "char"),
@@ -69,8 +70,8 @@ class Made:
     """
 
     case: Case
-    ran: Ran | None
-    plain: Ran | None
+    ran: RunResult | None
+    plain: RunResult | None
 
 
 async def make(
@@ -111,9 +112,11 @@ async def make(
         unknown = "its generator gives no arguments that are data"
         proposed = generated.proposed(rng, most, _TRIES_EACH)
     async for case in proposed:
+        # Seen without a run: a call that cannot be bound would only give a TypeError.
         if case.key() in seen or signature.misfit(problem, case):
             continue
         seen.add(case.key())
+        # The plain run comes first where it is asked what the program draws: a program that draws is not traced.
         plain = await _run(problem, case, runner, cpu_s, probed=True) if stable else None
         ran = None if plain is not None and plain.drawn else await _run(problem, case, runner, cpu_s)
         if plain is not None and (ran is None or _differ(plain, ran)):
@@ -122,6 +125,7 @@ async def make(
                 break
             continue
         assert ran is not None
+        # An input that shows nothing new would be one more sample of the same path.
         news = _shown(case, ran)
         if not news - shown:
             continue
@@ -129,8 +133,11 @@ async def make(
             long.append(Made(case=case, ran=None, plain=plain))
         else:
             shown |= news
+            # The traced run is handed on to the stage `run`, which then need not make it again; bounded, since a trace
+            # takes memory.
             room -= 0 if ran.trace is None else len(ran.trace)
             kept.append(Made(case=case, ran=ran if room >= 0 else None, plain=plain))
+        # A program all of whose runs are long would be tried to the last candidate for nothing.
         if len(kept) == most or len(long) == _LONG_EACH * most:
             break
     if longer or not kept:
@@ -149,6 +156,7 @@ async def _guessed(problem: Problem, rng: random.Random, kept: Sequence[Made], t
     for _ in range(tries):
         if not waiting and not kept:
             return
+        # `kept` grows while this generator waits: candidates are changed from what the caller kept meanwhile.
         yield waiting.pop(0) if waiting else mutated(rng.choice(kept).case, rng)
 
 
@@ -166,9 +174,11 @@ class _Generator:
     async def fault(self, seeds: Sequence[int]) -> str:
         """Why it cannot be used, or ""; judged by the first of the seeds with which it does not raise."""
         why = ""
+        # A generator may raise for some seeds (an empty range, say) and be of use for all others.
         for seed in seeds:
             first = (await self._run([seed], 0)).answer
             if first.fault is None:
+                # Under another hash seed: a generator that goes through a set gives other inputs from the same seed.
                 again = (await self._run([seed], 1)).answer
                 return "" if same(first, again) else "its generator gives other inputs from the same seed"
             why = f"its generator raises {first.fault.type}"
@@ -182,7 +192,7 @@ class _Generator:
                     yield Case(number=0, kwargs=given, origin="generated")
 
     async def _inputs(self, seeds: Sequence[int]) -> list[Any]:
-        """One for each seed, by one run, or, where that failed for one of them, by a run each; None for a failure."""
+        """Return an input for each seed, by one run, or by a run each where one failed; None for a failure."""
         ran = await self._run(seeds, 0)
         if ran.outcome == "ok":
             with contextlib.suppress(codec.NotData):
@@ -192,12 +202,12 @@ class _Generator:
             return [None]
         return [given for seed in seeds for given in await self._inputs([seed])]
 
-    async def _run(self, seeds: Sequence[int], hash_seed: int) -> Ran:
+    async def _run(self, seeds: Sequence[int], hash_seed: int) -> RunResult:
         case = Case(number=0, args=tuple(seeds))
         wanted = Request(
             source=self._source, entry=_GENERATE, case=case, hash_seed=hash_seed, traced=False, cpu_s=self._cpu_s
         )
-        return await patiently(self._runner, wanted)
+        return await run_with_retries(self._runner, wanted)
 
 
 def mutated(case: Case, rng: random.Random) -> Case:
@@ -214,18 +224,18 @@ def mutated(case: Case, rng: random.Random) -> Case:
     return Case(number=0, args=tuple(args), kwargs=kwargs, origin="mutation")
 
 
-def _differ(one: Ran, other: Ran) -> bool:
-    """Whether two runs that ended by themselves gave different answers."""
+def _differ(one: RunResult, other: RunResult) -> bool:
+    """Tell whether two runs that ended by themselves gave different answers."""
     ended = {one.outcome, other.outcome} <= {"ok", "error"}
     return ended and not same(one.answer, other.answer)
 
 
-def _unsettled(problem: Problem, plain: Ran) -> Drop:
+def _unsettled(problem: Problem, plain: RunResult) -> Drop:
     reason, detail = drawing(plain) if plain.drawn else ("nondeterministic-output", "its runs give different answers")
     return Drop(item=problem.id, problem=problem.id, stage=STAGE, reason=reason, detail=detail)
 
 
-async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, probed: bool = False) -> Ran:
+async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, probed: bool = False) -> RunResult:
     """A traced run, or, to see what it draws, a plain one."""
     request = Request(
         source=problem.source,
@@ -236,23 +246,26 @@ async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, pr
         cpu_s=cpu_s,
         probed=probed,
     )
-    return await patiently(runner, request)
+    return await run_with_retries(runner, request)
 
 
-def _shown(case: Case, ran: Ran) -> set[Any]:
-    """What a run shows: steps from line to line, and its answer. Nothing, if it is of no use."""
+def _shown(case: Case, ran: RunResult) -> set[Any]:
+    """Return what a run shows: steps from line to line, and its answer. Nothing, if it is of no use."""
     fault = ran.answer.fault
     if ran.trace is None or ran.outcome not in ("ok", "error"):
         return set()
+    # A generator's own inputs are kept though they run long: only it knows which are right, and they can be shrunk
+    # later.
     if not ran.trace.complete and case.origin != "generated":  # of these a smaller one may be found
         return set()
     if fault is not None:
+        # TypeError and AttributeError say that the input was of the wrong kind, not what the program does.
         return {("raises", fault.type, fault.line)} if fault.type not in ("TypeError", "AttributeError") else set()
     return {("gives", repr(ran.answer.value), ran.answer.stdout), *arcs_of(ran.trace)}
 
 
 def _candidates(problem: Problem, rng: random.Random) -> Iterator[Case]:
-    """What is known of a problem without running it: examples first."""
+    """Yield what is known of a problem without running it: examples first."""
     node = signature.entry_of(problem)
     if node is None:
         return
@@ -264,6 +277,7 @@ def _candidates(problem: Problem, rng: random.Random) -> Iterator[Case]:
     defaults = _defaults(node)
     if len(defaults) == len(parameters):
         yield Case(number=0, kwargs=defaults, origin="default")
+    # Values below go by name.
     if node.args.posonlyargs:
         return
     for _ in range(_FIRST):
@@ -354,6 +368,7 @@ def _of_kind(kind: Any, rng: random.Random) -> Any:
     if kind is bool:
         return rng.random() < 0.5
     if kind is float:
+        # Two digits, so that sums stay readable in a telling.
         return round(rng.uniform(-10, 100), 2)
     if kind is str:
         return rng.choice(_WORDS)

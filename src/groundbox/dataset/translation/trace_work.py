@@ -1,4 +1,4 @@
-"""What a translation computes in other processes: a trace as text for the prompt, and proofs of what is told."""
+"""Work that a translation has done in other processes: a trace as text for the prompt, and proofs of what is told."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from groundbox.dataset.cpu_limit import Impatient, at_most
+from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Executor, Part, Shard
-from groundbox.dataset.foreign import Expected, ForeignProver, Telling, mended
-from groundbox.dataset.narrating import Proved
+from groundbox.dataset.model_telling import Expected, Telling, TellingProver, mended
+from groundbox.dataset.narration import Proved
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.show.forms import FORMS
 
@@ -57,7 +57,7 @@ class Proving:
         mend: Leave sentences out of a telling that fails; nothing where that does not help.
     """
 
-    prover: ForeignProver
+    prover: TellingProver
     cpu_s: float
     mend: bool = False
 
@@ -69,9 +69,9 @@ class Proving:
 
     def _found(self, telling: Telling, trace: Trace, expected: Expected) -> dict[str, Any]:
         try:
-            with at_most(self.cpu_s):
+            with cpu_limit(self.cpu_s):
                 return self._proved(telling, trace, expected)
-        except Impatient:
+        except CpuTimeExceeded:
             return {"reason": "proof-too-long", "detail": f"it took over {self.cpu_s:g} s of processor time"}
         except Exception as error:
             # A text that the prover fails on must not end the work on others; it is counted and shown.
@@ -88,7 +88,7 @@ class Proving:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Desk:
+class TraceWork:
     """Has it computed, for the trace of one item.
 
     Attributes:

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 from groundbox.dataset import signature
 from groundbox.dataset.item import Answer, Item, Traced
 from groundbox.dataset.problem import ABSENT, Case, Problem
-from groundbox.dataset.running import UNTOLD, Ran, Request, Runner, same
+from groundbox.dataset.program_runner import UNTOLD, Request, Runner, RunResult, same
 from groundbox.errors import SandboxLost, SandboxUnavailable
 from groundbox.guest.python import chance
 from groundbox.trace.record import schema
@@ -34,6 +34,7 @@ from groundbox.values.equal import equal_as_json
 Arcs: TypeAlias = frozenset[tuple[int, int]]
 """Steps from line to line within a frame; 0 stands for where a frame begins."""
 
+# The first day that a zip archive can name; the time of writing would make other bytes of the same traces.
 _NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -74,8 +75,10 @@ def compressed(trace: Trace) -> bytes:
 def packed(traces: Mapping[str, bytes]) -> bytes:
     """Compressed traces by item as one file; the same traces give the same bytes."""
     buffer = io.BytesIO()
+    # Stored, because each trace is compressed already.
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for number, (name, data) in enumerate(sorted(traces.items())):
+            # The item's name is the comment: as a file name, a zip reader would mend its slashes and odd letters.
             info = zipfile.ZipInfo(f"{number}", _NO_DATE)
             info.comment = name.encode()
             archive.writestr(info, data)
@@ -83,7 +86,7 @@ def packed(traces: Mapping[str, bytes]) -> bytes:
 
 
 def joined(files: Iterable[bytes]) -> bytes:
-    """What `packed` makes of the traces of several files that it made."""
+    """Return what `packed` makes of the traces of several files that it made."""
     traces: dict[str, bytes] = {}
     for file in files:
         with zipfile.ZipFile(io.BytesIO(file)) as archive:
@@ -140,7 +143,7 @@ class Seeds:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Patience:
+class RunLimits:
     """Processor seconds of one run.
 
     Attributes:
@@ -152,7 +155,7 @@ class Patience:
     traced_cpu_s: float = 20.0
     stable_only: bool = False
 
-    def brief(self) -> Patience:
+    def brief(self) -> RunLimits:
         """The same with no more time for a traced run than for a plain one, as for inputs that are only tried."""
         return dataclasses.replace(self, traced_cpu_s=min(self.traced_cpu_s, self.cpu_s))
 
@@ -161,10 +164,10 @@ async def run(
     problem: Problem,
     case: Case,
     runner: Runner,
-    patience: Patience,
+    limits: RunLimits,
     *,
-    traced: Ran | None = None,
-    plain: Ran | None = None,
+    traced: RunResult | None = None,
+    plain: RunResult | None = None,
 ) -> tuple[Item, Trace | None]:
     """The item after its runs, and its trace if it is to be used.
 
@@ -172,17 +175,17 @@ async def run(
         traced: The traced run under seed A, where it was made before and ended by itself.
         plain: The plain run under seed B, where it was made before.
     """
-    runs = Runs(problem, case, runner, patience)
+    runs = Runs(problem, case, runner, limits)
     item = Item(id=f"{problem.id}/{case.number}", problem=problem.id, case=case)
     try:
         item, trace = await _judge(item, problem, runs, traced, plain)
     except SandboxLost as error:
-        await check_machine(runner, patience)
+        await check_machine(runner, limits)
         item, trace = item.dropped(RUN, "sandbox-lost", str(error)), None
     return item, trace
 
 
-async def check_machine(runner: Runner, patience: Patience) -> None:
+async def check_machine(runner: Runner, limits: RunLimits) -> None:
     """See that a program that does nothing can run, after one that lost its sandbox each time.
 
     Raises:
@@ -190,7 +193,7 @@ async def check_machine(runner: Runner, patience: Patience) -> None:
     """
     nothing = Case(number=0, stdin="")
     request = Request(
-        source="pass\n", entry=None, case=nothing, hash_seed=0, traced=False, cpu_s=patience.cpu_s
+        source="pass\n", entry=None, case=nothing, hash_seed=0, traced=False, cpu_s=limits.cpu_s
     )  # fmt: skip
     try:
         await runner.run(request)
@@ -201,23 +204,23 @@ async def check_machine(runner: Runner, patience: Patience) -> None:
 class Runs:
     """Runs one item. A run that the sandbox lost is tried again."""
 
-    def __init__(self, problem: Problem, case: Case, runner: Runner, patience: Patience) -> None:
-        self.problem, self.case, self.runner, self.patience = problem, case, runner, patience
+    def __init__(self, problem: Problem, case: Case, runner: Runner, limits: RunLimits) -> None:
+        self.problem, self.case, self.runner, self.limits = problem, case, runner, limits
 
-    async def __call__(self, seed: int, *, traced: bool) -> Ran:
+    async def __call__(self, seed: int, *, traced: bool) -> RunResult:
         request = Request(
             source=self.problem.source,
             entry=self.problem.entry,
             case=self.case,
             hash_seed=seed,
             traced=traced,
-            cpu_s=self.patience.traced_cpu_s if traced else self.patience.cpu_s,
-            probed=self.patience.stable_only and seed == Seeds().plain,
+            cpu_s=self.limits.traced_cpu_s if traced else self.limits.cpu_s,
+            probed=self.limits.stable_only and seed == Seeds().plain,
         )
-        return await patiently(self.runner, request)
+        return await run_with_retries(self.runner, request)
 
 
-async def patiently(runner: Runner, request: Request) -> Ran:
+async def run_with_retries(runner: Runner, request: Request) -> RunResult:
     """Carry out a run, and again where the sandbox lost it.
 
     Raises:
@@ -233,9 +236,10 @@ async def patiently(runner: Runner, request: Request) -> Ran:
 
 
 async def _judge(
-    item: Item, problem: Problem, runs: Runs, traced: Ran | None, plain: Ran | None
+    item: Item, problem: Problem, runs: Runs, traced: RunResult | None, plain: RunResult | None
 ) -> tuple[Item, Trace | None]:
     seeds = Seeds()
+    # The cheapest look comes first, then the untraced run, which takes a fraction of a traced one.
     if misfit := signature.misfit(problem, item.case):
         return item.dropped(RUN, *misfit), None
     plain = await runs(seeds.plain, traced=False) if plain is None else plain
@@ -245,6 +249,7 @@ async def _judge(
         return item.dropped(RUN, *drawing(plain)), None
     traced = await runs(seeds.traced, traced=True) if traced is None else traced
     usable = not _refused(problem, traced)
+    # A third run, under the seed of the traced one, tells whether the seed or the tracer made the difference.
     if not usable or not same(plain.answer, traced.answer):
         again = await runs(seeds.traced, traced=False)
         if _refused(problem, again) or not same(plain.answer, again.answer):
@@ -255,20 +260,21 @@ async def _judge(
     return await _examine(item, traced, runs, seeds)
 
 
-async def _examine(item: Item, traced: Ran, runs: Runs, seeds: Seeds) -> tuple[Item, Trace | None]:
+async def _examine(item: Item, traced: RunResult, runs: Runs, seeds: Seeds) -> tuple[Item, Trace | None]:
     trace = traced.trace
     if trace is None or not trace.complete:
         reasons = ["there is no trace"] if trace is None else trace.reasons
         return item.dropped(RUN, "incomplete-trace", "; ".join(reasons)), None
     other = (await runs(seeds.plain, traced=True)).trace
+    # By digest: the records themselves may be hundreds of megabytes.
     stable = other is not None and other.complete and other.header.sha256 == trace.header.sha256
     item = dataclasses.replace(item, traced=summary(trace, stable=stable))
-    if not stable and runs.patience.stable_only:
+    if not stable and runs.limits.stable_only:
         return item.dropped(RUN, "nondeterministic-trace", _OTHER_TRACE), None
     return item, trace
 
 
-def _refused(problem: Problem, ran: Ran) -> tuple[str, str] | None:
+def _refused(problem: Problem, ran: RunResult) -> tuple[str, str] | None:
     """Why what a run gave is of no use, or None. An exception is of use."""
     fault = ran.answer.fault
     if ran.outcome not in ("ok", "error"):
@@ -279,27 +285,29 @@ def _refused(problem: Problem, ran: Ran) -> tuple[str, str] | None:
         return None
     if fault is None:
         return "failed", "it ended with an exit code and no exception"
+    # The depth of recursion and the memory that are left are other ones under the tracer and on another machine.
     if fault.type in _NOT_DATA:
         return _NOT_DATA[fault.type], _words(fault)
+    # A SyntaxError may also be raised by a program that parses well, such as one that calls `eval`.
     if fault.type in signature.SYNTAX_ERRORS and not signature.parses(problem.source):
         return "does-not-parse", _words(fault)
     return None
 
 
-def drawing(ran: Ran) -> tuple[str, str]:
+def drawing(ran: RunResult) -> tuple[str, str]:
     """Why a run that drew on what no second one need find is of no use to a stable dataset: a reason and its detail."""
     reason = READS_CLOCK if ran.drawn == (chance.CLOCK,) else DRAWS
     return reason, f"it {', '.join(_DRAWN[kind] for kind in ran.drawn)}"
 
 
-def _untraceable(problem: Problem, plain: Ran, traced: Ran) -> tuple[str, str]:
+def _untraceable(problem: Problem, plain: RunResult, traced: RunResult) -> tuple[str, str]:
     """Why an item that runs well untraced did not do so traced."""
     if refused := _refused(problem, traced):
         return f"traced-{refused[0]}", refused[1]
     return "traced-run-differs", f"untraced {_shown(plain.answer)}, traced {_shown(traced.answer)}"
 
 
-def _both(one: Ran, other: Ran) -> dict[str, Any]:
+def _both(one: RunResult, other: RunResult) -> dict[str, Any]:
     return {"outputs": [_shown(one.answer), _shown(other.answer)]}
 
 

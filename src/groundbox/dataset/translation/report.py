@@ -1,18 +1,93 @@
-"""report.html of a translation: how many of the model's narrations were proven, why others were not, and some to read.
+"""Report of a translation: the key `translation` of report.json, and report.html.
 
-Nothing on it depends on when or how often the model was asked, so that the same answers make the same bytes.
+The page tells how many of the model's narrations were proven, why others were not, and shows some to read. Nothing on
+it depends on when or how often the model was asked, so that the same answers make the same bytes.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from groundbox.dataset.page import Bar, bars, document, example, histogram, section, shortened, thousands
+from groundbox.dataset.build_statistics import BuildStatistics, spread
+from groundbox.dataset.narration import Proved
 from groundbox.dataset.problem import Drop
-from groundbox.dataset.tally import Tally
-from groundbox.dataset.translation.counts import Counts
+from groundbox.dataset.report_page import Bar, bars, document, example, histogram, section, shortened, thousands
+from groundbox.dataset.translation.item import Retold
+
+
+@dataclasses.dataclass(kw_only=True)
+class Counts:
+    """Updated in place, item by item.
+
+    Attributes:
+        asked: Answers of the model, each counted once however often the work was interrupted.
+        cached: Those of them that were given to an earlier process.
+        accepted_when_mended: Items accepted, at first or repaired, without sentences that failed all the same.
+        fell_back: Items told in prose because the endpoint refuses JSON of a schema.
+        in_words: Items for which the model was asked for JSON and answered in words.
+        read: Items whose claims the model read out of its own prose.
+    """
+
+    asked: int = 0
+    cached: int = 0
+    accepted_at_first: int = 0
+    accepted_when_repaired: int = 0
+    accepted_when_mended: int = 0
+    rejected_when_repaired: int = 0
+    fell_back: int = 0
+    in_words: int = 0
+    read: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    measures: dict[str, list[float]] = dataclasses.field(default_factory=lambda: defaultdict(list))
+
+    def add(self, found: Retold, *, resumed: bool) -> None:
+        """Count an item; `resumed` if it was done by an earlier process."""
+        accepted = found.lesson.drop is None
+        self.asked += found.replies
+        self.cached += found.replies if resumed else found.cached
+        self.prompt_tokens += found.prompt_tokens
+        self.completion_tokens += found.completion_tokens
+        mended = bool(found.lesson.left_out)
+        self.accepted_at_first += accepted and not found.repaired and not mended
+        self.accepted_when_repaired += accepted and found.repaired and not mended
+        self.accepted_when_mended += accepted and mended
+        self.fell_back += found.fell_back
+        self.in_words += found.in_words
+        self.read += found.read
+        self.rejected_when_repaired += found.repaired and not accepted
+        self._measure("first", found.first)
+        if accepted:
+            self._measure("accepted", found.last)
+
+    def report(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "asked": self.asked,
+            "cached": self.cached,
+            "accepted_at_first": self.accepted_at_first,
+            "accepted_when_repaired": self.accepted_when_repaired,
+            "accepted_when_mended": self.accepted_when_mended,
+            "rejected_when_repaired": self.rejected_when_repaired,
+            "fell_back": self.fell_back,
+            "in_words": self.in_words,
+            "read": self.read,
+            "tokens": {"prompt": self.prompt_tokens, "completion": self.completion_tokens},
+            **{
+                name: {which: spread(self.measures[f"{name}/{which}"]) for which in ("first", "accepted")}
+                for name in ("faithfulness", "coverage")
+            },
+        }
+
+    def _measure(self, which: str, proved: Proved | None) -> None:
+        if proved is not None:
+            self.measures[f"faithfulness/{which}"].append(proved.faithfulness)
+            self.measures[f"coverage/{which}"].append(proved.coverage)
+
 
 MOST_DROPS: Final = 5
 _MOST_CHARS: Final = 20_000
@@ -35,7 +110,9 @@ _REASONS: Final = {
 }
 
 
-def page(facts: Mapping[str, Any], tally: Tally, counts: Counts, drops: Sequence[Drop], model: str) -> str:
+def page(
+    facts: Mapping[str, Any], statistics: BuildStatistics, counts: Counts, drops: Sequence[Drop], model: str
+) -> str:
     """The whole page. Texts of the model, of programs and of problems are shown as texts, whatever they hold.
 
     Args:
@@ -57,11 +134,11 @@ def page(facts: Mapping[str, Any], tally: Tally, counts: Counts, drops: Sequence
         (claims["proven"], f"of {thousands(claims['total'])} claims proven"),
         (told["asked"], "answers of the model"),
     ]
-    body = f'<div class="plots">{"".join(_sections(facts, tally, counts))}</div>{_texts(tally, drops)}'
+    body = f'<div class="plots">{"".join(_sections(facts, statistics, counts))}</div>{_texts(statistics, drops)}'
     return document("Narrations by a model", lead, numbers, body)
 
 
-def _sections(facts: Mapping[str, Any], tally: Tally, counts: Counts) -> list[str]:
+def _sections(facts: Mapping[str, Any], statistics: BuildStatistics, counts: Counts) -> list[str]:
     reasons = sorted(facts["dropped"].items(), key=lambda each: (-each[1], each[0]))
     told, measures = facts["translation"], counts.measures
     outcomes = [
@@ -91,7 +168,7 @@ def _sections(facts: Mapping[str, Any], tally: Tally, counts: Counts) -> list[st
         section(
             "Length of replies",
             "How many samples have which length.",
-            histogram(tally.measures["reply_chars"], "characters", least=0),
+            histogram(statistics.measures["reply_chars"], "characters", least=0),
         ),
         section(
             "Tokens",
@@ -101,8 +178,8 @@ def _sections(facts: Mapping[str, Any], tally: Tally, counts: Counts) -> list[st
     ]
 
 
-def _texts(tally: Tally, drops: Sequence[Drop]) -> str:
-    kept = "".join(map(example, tally.examples.values())) or "<p>None was proven.</p>"
+def _texts(statistics: BuildStatistics, drops: Sequence[Drop]) -> str:
+    kept = "".join(map(example, statistics.examples.values())) or "<p>None was proven.</p>"
     dropped = "".join(map(_drop, drops[:MOST_DROPS])) or "<p>None.</p>"
     return (
         f'<div class="examples"><h2>A proven narration of each task</h2>{kept}'

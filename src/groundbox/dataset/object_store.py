@@ -37,6 +37,7 @@ from groundbox.errors import ExtraMissing, GroundboxError, InvalidArgument
 _MANIFEST: Final = "manifest.json"
 _PART: Final = ".part"
 _DRIVER: Final = "driver-"
+# A driver is taken for gone after six beats that did not come.
 _BEAT_S: Final = 5.0
 _STILL_S: Final = 30.0
 _RETRY_S: Final = 60
@@ -47,6 +48,7 @@ class ObjectsFailed(GroundboxError):
 
     def __init__(self, url: str, what: str, error: BaseException) -> None:
         # obstore's messages go on with a dump of its own structures.
+        # Without that dump the reason stands on one line.
         told = str(error).split("\n\nDebug source", 1)[0].strip()
         super().__init__(
             f"--parts: {url}: {what}: {told or type(error).__name__}. "
@@ -133,6 +135,7 @@ class Objects:
         """Remove all parts, unless they are another driver's now."""
         if self._lease is not None and self._lease.later:
             return
+        # The manifest and the notes of drivers stay: who comes next sees what was here.
         names = [name for name in self.names() if name.endswith(_PART)]
         with self._telling("parts cannot be removed"):
             for name in names:
@@ -146,6 +149,7 @@ class Objects:
         """Write an object where none is; whether it was."""
         with self._telling(f"{name} cannot be written"):
             try:
+                # One step for the store: of two writers at once, it decides who was first.
                 self._obstore.put(self._store, name, data, mode="create")
             except self._exists:
                 return False
@@ -185,11 +189,13 @@ class Objects:
         """
         name, holder = self._holder()
         if holder is not None and not holder["ended"] and not _has_ended_here(holder):
+            # Watched by our own clock: that of the machine that wrote it may be off by hours.
             until = time.monotonic() + _STILL_S
             while time.monotonic() < until:
                 time.sleep(_BEAT_S / 5)
                 if self._holder() != (name, holder):
                     raise self._busy(holder)
+        # A number one higher, created and not overwritten: of two drivers that saw the same holder still, one succeeds.
         number = 1 if holder is None else int(name.removeprefix(_DRIVER)) + 1
         lease = _Lease(self, f"{_DRIVER}{number:06d}")
         if not self._create(lease.name, lease.told()):
@@ -227,6 +233,7 @@ class _Lease:
         self._facts = {**_own(), "id": secrets.token_hex(8), "ended": False}
         self._beats = 0
         self._ends = threading.Event()
+        # A thread, since the event loop may be busy for longer than others wait; a daemon, so that it holds up no end.
         self._thread = threading.Thread(target=self._beat, name="groundbox-parts", daemon=True)
 
     def told(self) -> bytes:
@@ -261,7 +268,7 @@ def opened(url: str, arguments: Mapping[str, Any]) -> Iterator[Objects]:
     """The parts of a build at a URL (`s3://BUCKET/PREFIX`) or in a folder, for this driver alone.
 
     Args:
-        arguments: As of `groundbox.dataset.store.opened`, as JSON values.
+        arguments: As of `groundbox.dataset.part_store.opened`, as JSON values.
 
     Raises:
         InvalidArgument: Another driver is at work there, or one with other arguments has been, or there is something
@@ -302,6 +309,7 @@ def _unpacked(data: bytes, stage: str, number: int, suffixes: tuple[str, ...]) -
         raise ValueError(f"its files are not {', '.join(suffixes)}")
     part, at = {}, 0
     for suffix, size, digest in files:
+        # A negative size of a forged head would read backwards.
         part[suffix] = rest[at : at + max(0, size)]
         at += len(part[suffix])
         found = hashlib.sha256(part[suffix]).hexdigest()
@@ -313,7 +321,7 @@ def _unpacked(data: bytes, stage: str, number: int, suffixes: tuple[str, ...]) -
 
 
 def _own() -> dict[str, Any]:
-    """What tells this process from all others."""
+    """Return what tells this process from all others."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "machine": _machine()}
 
 
@@ -326,12 +334,14 @@ def _machine() -> str:
 def _born(pid: int) -> str:
     """When a process began, in the kernel's ticks; "" where there is none. See proc_pid_stat(5)."""
     try:
+        # Behind the last parenthesis, because a process may have parentheses and blanks in its name.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
         return ""
 
 
 def _has_ended_here(holder: Mapping[str, Any]) -> bool:
+    # With the time at which it began: numbers of processes are given again.
     return bool(holder["machine"] == _machine() and holder["born"] != _born(holder["pid"]))
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from groundbox.dataset import files
-from groundbox.dataset.extra import need
-from groundbox.dataset.item import Item, Ran
-from groundbox.dataset.lessons import Lesson
+from groundbox.dataset.dataset_filters import FilterDecisions
+from groundbox.dataset.item import Item, ProblemRuns
+from groundbox.dataset.optional_imports import need
 from groundbox.dataset.problem import ABSENT, Drop
 from groundbox.dataset.sample_files import Sample
-from groundbox.dataset.tasks.draft import Lines
-from groundbox.dataset.verdicts import Verdicts
+from groundbox.dataset.shard_samples import SampledItem
+from groundbox.dataset.tasks.task import Lines
 from groundbox.errors import InvalidArgument
 
 
@@ -46,6 +46,7 @@ def from_file(path: Path) -> Tokenizer:
     return Tokenizer(name, lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids))
 
 
+# In the order in which an item passes them, which is what the yield is computed by.
 STAGES: Final = (
     "parse",
     "inputs",
@@ -61,11 +62,12 @@ STAGES: Final = (
 )
 _GRAM: Final = 8
 _MOST_SHOWN: Final = 100
+# Results that are guessed without reading the program; their share says how much of a task is luck.
 _TRIVIAL: Final = frozenset({"None", "True", "False", "0", "-1", "1", "''", "[]", "{}", "()", "set()"})
 
 
 @dataclasses.dataclass(kw_only=True)
-class Tally:
+class BuildStatistics:
     """Everything that is counted, updated in place: kept + dropped = items at any moment.
 
     Attributes:
@@ -97,20 +99,21 @@ class Tally:
         self.reasons[drop.reason] += 1
         self.stages[drop.stage] += 1
 
-    def ran(self, ran: Ran) -> None:
-        """A problem with its items after all verdicts; those dropped are counted, the others are `lesson`'s."""
+    def ran(self, ran: ProblemRuns) -> None:
+        """A problem with its items after all decisions; those dropped are counted, the others are `lesson`'s."""
         covered: set[int] = set()
         for item in ran.items:
             self._item(item)
             covered |= set(item.traced.lines) if item.traced else set()
         lines = Lines(ran.problem.source)
+        # Lines of functions only: those of the module run in any case.
         plain = {line for name in lines.functions for line in lines.plain_in(name)}
         if plain and covered:
             self.measures["coverage"].append(len(covered & plain) / len(plain))
         for drop in (*ran.drops, *(item.drop for item in ran.items if item.drop)):
             self.drop(drop)
 
-    def lesson(self, lesson: Lesson) -> None:
+    def lesson(self, lesson: SampledItem) -> None:
         """An item that came as far as the narrator."""
         self.facts["told"] += 1
         self.facts["told_claims"] += lesson.claims
@@ -123,6 +126,7 @@ class Tally:
             return
         self.items += 1
         self.kept += 1
+        # All samples of an item carry the numbers of its one telling; counted once.
         self.facts["claims"] += lesson.samples[0].claims
         self.facts["proven"] += lesson.samples[0].proven
         self.facts["smaller_kept"] += "shrunk_from" in json.loads(lesson.samples[0].case)
@@ -132,7 +136,7 @@ class Tally:
         for sample in lesson.samples:
             self._sample(sample)
 
-    def report(self, verdicts: Verdicts) -> dict[str, Any]:
+    def report(self, decisions: FilterDecisions) -> dict[str, Any]:
         """The keys of report.json that do not depend on time."""
         return {
             "items": self.items,
@@ -149,8 +153,8 @@ class Tally:
             "smaller": self._smaller(),
             "searches": {name: self.facts[f"searches_{name}"] for name in ("sought", "runs", "found")},
             "coverage": spread(self.measures["coverage"]),
-            "duplicates": {"problems": len(verdicts.duplicates.of), "groups": verdicts.duplicates.sizes},
-            "contamination": self._contamination(verdicts),
+            "duplicates": {"problems": len(decisions.duplicates.of), "groups": decisions.duplicates.sizes},
+            "contamination": self._contamination(decisions),
             "task_faults": self.faults[:_MOST_SHOWN],
         }
 
@@ -190,6 +194,7 @@ class Tally:
             self.facts["stable"] += item.traced.stable
         if item.case.expected is not ABSENT and item.answer is not None and item.traced is not None:
             self.facts["compared"] += 1
+            # Dropped later for another reason, it agreed all the same.
             self.facts["agree"] += item.drop is None or item.drop.stage != "compare"
 
     def _sought(self, item: Item) -> None:
@@ -220,6 +225,7 @@ class Tally:
             self.measures[f"{name}_chars"].append(len(text))
             if self.tokenizer is not None:
                 self.measures[f"{name}_tokens"].append(self.tokenizer.count(text))
+        # Only answers of one kind are compared in their spread: those of other tasks have a few words by design.
         if sample.task == "output":
             self.by["answer"][sample.answer] += 1
 
@@ -249,6 +255,7 @@ class Tally:
     def _answers(self) -> dict[str, float | int | None]:
         answers = self.by["answer"]
         total = sum(answers.values())
+        # Shannon's: bits that an answer tells on average, log2 of their number where all differ.
         entropy = -sum(n / total * math.log2(n / total) for n in answers.values()) if total else None
         trivial = sum(n for text, n in answers.items() if text in _TRIVIAL)
         return {
@@ -274,10 +281,10 @@ class Tally:
             "arcs_kept": spread(self.measures["arcs_kept"]),
         }
 
-    def _contamination(self, verdicts: Verdicts) -> dict[str, Any]:
-        found = [each.containment for each in verdicts.findings.values()]
-        over = sum(each >= verdicts.containment for each in found)
-        return {"threshold": verdicts.containment, "problems": over, "containment": spread(found)}
+    def _contamination(self, decisions: FilterDecisions) -> dict[str, Any]:
+        found = [each.containment for each in decisions.findings.values()]
+        over = sum(each >= decisions.containment for each in found)
+        return {"threshold": decisions.containment, "problems": over, "containment": spread(found)}
 
 
 def share(part: int, whole: int) -> float | None:
@@ -296,6 +303,7 @@ def spread(values: Sequence[float]) -> Mapping[str, float | int | None]:
     if not ordered:
         return {"count": 0}
     places = {"least": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p90": 0.9, "most": 1.0}
+    # The nearest rank, so that each figure is one that was measured.
     found = {name: round(ordered[round(place * (len(ordered) - 1))], 4) for name, place in places.items()}
     return {"count": len(ordered), **found, "mean": mean(ordered)}
 
@@ -310,4 +318,5 @@ def repeated(text: str) -> float:
 def compressed(text: str) -> float:
     """Compressed size over size: near 1 for a text without repetition, near 0 for one of nothing else."""
     data = text.encode("utf-8", "surrogatepass")
+    # A few words grow when they are compressed.
     return round(min(1.0, len(zlib.compress(data, 6)) / len(data)), 4) if data else 1.0

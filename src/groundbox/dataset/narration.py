@@ -18,13 +18,14 @@ LEFT_OUT: Final = "A step is left out here."
 """Stands for a sentence that is not told. It is taken as what it says: updates may be passed over there."""
 _MOST_QUOTED: Final = 80
 """Characters of a telling in a message."""
+# The task `repair` replaces one of these values by another.
 _WITH_VALUES: Final = frozenset({"value", "return"})
 """Kinds of claims whose value can be replaced by another, to make a false sentence."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Said:
-    """One sentence.
+    """A sentence of a telling, with its claims.
 
     Attributes:
         since, until: Indexes of the first and last record that it is about; -1 for a sentence about none.
@@ -72,6 +73,7 @@ class Told:
 
     def count(self, text: str) -> int:
         """How many sentences the beginning of the telling has; all of them for another text."""
+        # A reply may quote the telling within other words; then all of it counts.
         whole = not self.text.startswith(text)
         return len(self.sentences) if whole else sum(end <= len(text) for _, end in self._spans())
 
@@ -115,6 +117,7 @@ class Told:
         spans: list[tuple[int, int]] = []
         at = 0
         for each in self.sentences:
+            # From the end of the last one on: equal sentences stand in a loop's telling many times.
             begin = self.text.find(each.text, at)
             if begin < 0:
                 break
@@ -132,13 +135,14 @@ def derived(sentences: Sequence[Said]) -> tuple[float, list[str]]:
 
 def _left_out(said: Said) -> Said:
     """Replace a sentence by `LEFT_OUT`; its values are not told then, and later ones may need them."""
+    # What later sentences rest on is not told any more; `stated` stays, so that the share falls.
     jumps = (f"a sentence with {said.stated} values is left out",) if said.stated else ()
     return dataclasses.replace(said, text=LEFT_OUT, values=(), claims=(), followed=0, jumps=jumps)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proved:
-    """What a proof found.
+    """Outcome of a proof.
 
     Attributes:
         total: Claims of the text, and words of it that stand in none.
@@ -167,7 +171,7 @@ class Proved:
 
     @property
     def whole(self) -> bool:
-        """Whether every claim is proven."""
+        """Tell whether every claim is proven."""
         return self.faithful and self.proven == self.total
 
     @property
@@ -197,6 +201,7 @@ class Prover(Protocol):
 
 def tell(trace: Trace, *, style: str, seed: int, max_chars: int, detail: str = "normal") -> Told:
     """The narrator of `groundbox.trace.narrate`, and which of its values follow from what it told before."""
+    # Imported late: options and command lines need the names of styles, and not the prover.
     from groundbox.trace.claims.derivable import derivable
     from groundbox.trace.narrate.document import document
     from groundbox.trace.narrate.narrator import Detail, Style, narrate
@@ -240,7 +245,7 @@ def untold(trace: Trace, *, style: str, seed: int, max_chars: int) -> str:
 
 
 def is_long(trace: Trace, max_chars: int) -> bool:
-    """Whether a run has so many lines that its whole telling is too long, seen without telling it."""
+    """Tell whether a run has so many lines that its whole telling is too long, seen without telling it."""
     from groundbox.trace.narrate.narrator import LEAST_CHARS_OF_A_LINE
 
     return trace.counts.get("line", 0) * LEAST_CHARS_OF_A_LINE > max_chars
@@ -257,6 +262,7 @@ def prove(told: Told, trace: Trace) -> Proved:
     from groundbox.trace.claims.proving import prove as hold
 
     sentences = [{"text": each.text, "claims": list(each.claims)} for each in told.sentences]
+    # A telling from the result backwards goes back on purpose.
     order = {} if told.style == "backward" else {"order": "forward"}
     proof = hold(told.text, trace, claims={**order, "schema": CLAIMS, "sentences": sentences}, strict=True)
     starts = [start for start, _ in proof.sentences]
@@ -266,6 +272,7 @@ def prove(told: Told, trace: Trace) -> Proved:
         for verdict in proof.verdicts
         if verdict.status is Status.REFUTED
     ]
+    # Of our own narrator nothing is believed either: each number and name has to stand in a claim (`strict`).
     failed += [f"no claim says {told.text[part.start : part.end][:_MOST_QUOTED]!r}" for part in loose]
     failed += [f"sentence {place + 1} goes back, or tells something twice" for place in proof.misplaced]
     failed += [f"before sentence {place + 1} an update is left out" for place in proof.gaps]
@@ -297,6 +304,7 @@ def attached(text: str, sources: Iterable[Sequence[Said]], *, style: str, detail
         for each in source:
             start = text.find(each.text, at)
             end = start + len(each.text)
+            # A sentence of an earlier source has the place; two claims on one text would both have to hold.
             if start < 0 or any(start < other_end and begin < end for begin, other_end, _ in placed):
                 continue
             placed.append((start, end, each))
@@ -362,7 +370,7 @@ def _numbered(
 
 
 def unproven_claims(document: str, text: str, trace: Trace) -> list[str]:
-    """What of a text's claims, as JSON, is not borne out by the record, and which of their sentences say more.
+    """Return what of a text's claims, as JSON, is not borne out by the record, and which of their sentences say more.
 
     Raises:
         BadClaims: It is no document of claims.
@@ -413,6 +421,7 @@ def mended(told: Told, trace: Trace, prover: Prover) -> Mended:
     left_out: set[int] = set()
     current = told
     while not proved.whole:
+        # Each round proves anew: later sentences may rest on those that are gone.
         more = current.places(proved.unproven) - left_out
         left_out |= more
         last = len(told.sentences) - 1
@@ -441,6 +450,7 @@ def narrate(
     item: Item, trace: Trace, narrator: Narrator, *, styles: Sequence[str], seed: int, max_chars: int
 ) -> tuple[Item, Told | None]:
     """The item with its telling; dropped when there is none, or when not all of the run is told within the limit."""
+    # Drawn from the item's name and the seed: the order in which items are told changes nothing.
     style = style_of(item, styles, seed)
     try:
         told = narrator(trace, style=style, seed=seed_of(item.id, seed), max_chars=max_chars)

@@ -1,7 +1,7 @@
-"""What questions are made of, what they are made into, and how a kind of question is declared.
+"""Tasks: the view that questions are made of, the drafts they become, and how a kind of question is declared.
 
 A task is a function from the `View` of one run to `Draft`s, under the decorator `task`. A module of this package that
-has one is found by itself (`groundbox.dataset.tasks.all`); docs/contributing/extending.md has an example.
+has one is found by itself (`groundbox.dataset.tasks.registry`); docs/contributing/extending.md has an example.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from groundbox.dataset import signature
 from groundbox.dataset.item import Item
-from groundbox.dataset.narrating import Narrator, Prover, Told, mended, seed_of
+from groundbox.dataset.narration import Narrator, Prover, Told, mended, seed_of
 from groundbox.dataset.problem import Case, Problem
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
@@ -29,7 +29,7 @@ MAKERS: Final[dict[str, Task]] = {}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class View:
-    """One item with its trace and the narration of that.
+    """An item with its trace and the narration of that.
 
     Attributes:
         seed: Of every choice that is made for this item.
@@ -118,7 +118,7 @@ class Draft:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """One kind of question.
+    """A kind of question.
 
     Attributes:
         about: What is asked, for the dataset card.
@@ -156,6 +156,7 @@ def task(
 
 def rng_of(item: str, seed: int, task: str) -> random.Random:
     """Random choices of one task of an item."""
+    # A text as seed is hashed with SHA-512 by `random`, not by the process's own hash.
     return random.Random(f"{seed}/{item}/{task}")
 
 
@@ -192,7 +193,7 @@ class Lines:
             self._read(tree)
 
     def is_plain(self, line: int) -> bool:
-        """Whether the line can be asked about."""
+        """Tell whether the line can be asked about."""
         return line in self._statements
 
     def statement(self, line: int) -> ast.stmt | None:
@@ -224,6 +225,7 @@ class Lines:
         ]
 
     def _read(self, tree: ast.Module) -> None:
+        # A line with two statements (`a = 1; b = 2`) is come to twice, so that "the second time" would be ambiguous.
         statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         self._functions = [each for each in statements if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
         begun = Counter(each.lineno for each in statements)
