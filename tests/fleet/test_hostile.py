@@ -20,9 +20,10 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
+from groundbox.cli.serve import _Fleet
 from groundbox.errors import InvalidArgument
 from groundbox.fleet.gateway import _environment_of
-from groundbox.fleet.joining import check_url, dumped_key, gateway_key, proof, signed
+from groundbox.fleet.joining import SECRET, check_url, dumped_key, gateway_key, proof, signed
 from groundbox.fleet.reception import _MOST_MESSAGES
 from groundbox.fleet.upstream import Upstream
 from groundbox.remote.transport import Address
@@ -100,14 +101,14 @@ def test_a_connection_on_which_the_body_was_not_sent_whole_is_not_used_again():
     assert [each.split(b" ")[0] for each in served] == [b"PUT", b"PUT"]
 
 
-def test_messages_of_nodes_are_refused_before_they_are_read(fleet):
+def test_messages_of_nodes_are_refused_before_they_are_read(alone):
     large = bytes(2 * 1024 * 1024)
-    url = f"{fleet.gateway.url}/v1/fleet/join"
+    url = f"{alone.gateway.url}/v1/fleet/join"
 
     unsigned = httpx.post(url, content=large)
     old = httpx.post(url, content=large, headers={"Authorization": f"Groundbox-Join 1.000 {'0' * 64}"})
     forged = httpx.post(url, content=large, headers={"Authorization": f"Groundbox-Join {time.time():.3f} {'0' * 64}"})
-    told = signed(fleet.secret.encode(), "POST", "/v1/fleet/join", large)
+    told = signed(alone.secret.encode(), "POST", "/v1/fleet/join", large)
     real = httpx.post(url, content=large, headers={"Authorization": told})
 
     assert [each.json()["error"]["code"] for each in (unsigned, old, forged, real)] == [
@@ -256,6 +257,15 @@ def test_a_load_that_cannot_be_meant_is_refused(alone, taps, load):
     assert tap.renew(sandboxes=2**40).status_code == 200
 
 
+def test_a_node_takes_the_join_secret_out_of_what_its_processes_inherit(monkeypatch):
+    monkeypatch.setenv(SECRET, "a-join-secret-of-some-length")
+
+    told = _Fleet.asked("http://127.0.0.1:9", "ada", None, None, None, None)
+
+    assert told.secret == b"a-join-secret-of-some-length"
+    assert SECRET not in os.environ
+
+
 def test_no_process_of_a_node_inherits_its_secrets(fleet):
     of_node = fleet.nodes["ada"].process.pid
     parents = {}
@@ -370,10 +380,33 @@ def test_quotas_of_sandboxes_hold_over_all_nodes_however_they_are_made(fleet, cl
     assert container == 429
 
 
-def test_a_long_name_of_a_request_is_refused(client):
-    told = client.post("/v1/run", json={"code": "1"}, headers={"Idempotency-Key": "x" * 256})
+def test_a_long_name_of_a_request_is_refused(alone):
+    with alone.gateway.client() as client:
+        told = client.post("/v1/run", json={"code": "1"}, headers={"Idempotency-Key": "x" * 256})
 
     assert (told.status_code, told.json()["error"]["message"]) == (400, "Idempotency-Key: has more than 255 characters")
+
+
+def test_a_quota_of_sandboxes_counts_what_all_nodes_have(alone, taps):
+    one, two, three = taps("ada", "bob", "eve")
+    with alone.gateway.client() as owner:
+        made = owner.post("/v1/keys", json={"owner": "erin", "quotas": {"sandboxes": 3}}).json()
+    for each in (two, three):  # where they are does not tell where the next one goes
+        each.answer = lambda heard: (429, b"{}")
+    told = []
+    with alone.gateway.client(made["key"]) as erin:
+        for of_two, of_three in ((0, 0), (1, 0), (1, 1), (2, 1)):
+            two.renew(of_keys={made["id"]: of_two})
+            three.renew(of_keys={made["id"]: of_three})
+            one.renew()
+            one.heard.clear()
+            answer = erin.post("/v1/sandboxes", json={})
+            quota = [json.loads(dict(each.headers)["groundbox-fleet-key"])["quotas"]["sandboxes"] for each in one.heard]
+            told.append((answer.status_code, quota))
+        refused = answer.json()["error"]["code"]
+
+    assert told == [(200, [3]), (200, [2]), (200, [1]), (429, [])]
+    assert refused == "quota.sandboxes"
 
 
 def test_large_bodies_are_not_looked_into():

@@ -154,19 +154,19 @@ def test_a_forged_join_is_refused(fleet):
 
 
 @pytest.mark.parametrize(("off_s", "word"), [(-3600, "behind"), (3600, "ahead of")])
-def test_another_clock_or_an_old_message_is_refused(fleet, off_s, word):
-    _, answer = fleet.tell("join", asked(), now=time.time() + off_s)
+def test_another_clock_or_an_old_message_is_refused(alone, off_s, word):
+    _, answer = alone.tell("join", asked(), now=time.time() + off_s)
 
     assert code(answer) == (401, "other_clock")
     assert f"s {word} the gateway's" in answer.json()["message"]
 
 
-def test_a_node_that_is_not_reached_does_not_join(fleet):
-    signature, answer = fleet.tell("join", asked())
+def test_a_node_that_is_not_reached_does_not_join(alone):
+    signature, answer = alone.tell("join", asked())
 
     assert code(answer) == (409, "unreachable")
     assert "does not reach the node at http://127.0.0.1:9" in answer.json()["message"]
-    assert answer.headers[ANSWER_HEADER] == answer_mac(fleet.secret.encode(), signature, answer.content)
+    assert answer.headers[ANSWER_HEADER] == answer_mac(alone.secret.encode(), signature, answer.content)
 
 
 def test_a_url_where_another_server_answers_is_refused(fleet):
@@ -268,9 +268,26 @@ def test_a_secret_of_less_than_sixteen_characters_is_refused():
             check_secret(short)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9/path", "http://a..b"])
-def test_a_node_does_not_join_under_what_is_no_url_of_one(alone, url):
-    assert code(alone.tell("join", asked(url=url))[1]) == (400, "invalid_argument")
+@pytest.mark.parametrize("wrong", [{"url": "http://127.0.0.1:9/path"}, {"name": "../eve"}])
+def test_a_node_does_not_join_with_a_url_or_a_name_that_is_none(alone, wrong):
+    assert code(alone.tell("join", asked(**wrong))[1]) == (400, "invalid_argument")
+
+
+def test_a_url_where_another_boot_answers_is_refused(alone, taps):
+    [tap] = taps("ada")
+
+    assert code(alone.tell("join", tap.asked(name="eve", boot_id="e" * 32))[1]) == (409, "unreachable")
+
+
+def test_a_renewal_is_told_which_of_its_keys_are_revoked(alone, taps):
+    [tap] = taps("ada")
+    with alone.gateway.client() as owner:
+        kept, revoked = (owner.post("/v1/keys", json={"owner": each}).json() for each in ("carol", "dave"))
+        before = tap.renew(of_keys={kept["id"]: 1, revoked["id"]: 2}).json()["revoked"]
+        owner.delete(f"/v1/keys/{revoked['id']}")
+        after = tap.renew(of_keys={kept["id"]: 1, revoked["id"]: 2}).json()["revoked"]
+
+    assert (before, after) == ([], [revoked["id"]])
 
 
 def test_a_node_that_comes_at_the_address_of_another_one_ends_it(alone, taps):

@@ -186,6 +186,7 @@ def admitted(member, boot_id, shown, *, told="", path="/v1/run"):
 def test_a_node_takes_requests_by_the_key_of_its_own_boot_alone():
     member = membership("http://127.0.0.1:9", 60)
     carol = dumped_key(Key(id="carol", owner="carol"))
+    owner = dumped_key(Key(id="owner", owner="owner"))
     own, earlier = "1" * 32, "2" * 32
 
     found = [
@@ -193,17 +194,21 @@ def test_a_node_takes_requests_by_the_key_of_its_own_boot_alone():
         admitted(member, own, proof(gateway_key(SECRET, earlier), carol), told=carol),
         admitted(member, earlier, proof(gateway_key(SECRET, earlier), carol), told=carol),
         admitted(member, own, proof(gateway_key(b"x" * 16, own), carol), told=carol),
+        admitted(member, own, proof(gateway_key(SECRET, own), carol), told=owner),
         admitted(member, own, "", told=carol),
-        admitted(member, "", proof("", carol), told=carol),
     ]
 
-    assert found == [
-        "carol",
-        (401, "unauthorized"),
-        (421, "other_boot"),
-        *[(401, "unauthorized")] * 2,
-        (421, "other_boot"),
-    ]
+    unauthorized = (401, "unauthorized")
+    assert found == ["carol", unauthorized, (421, "other_boot"), unauthorized, unauthorized, unauthorized]
+
+
+def test_a_node_that_has_ended_all_takes_nothing_until_it_has_joined_anew():
+    async def scenario():
+        member = membership("http://127.0.0.1:9", 60)
+        await member._fence()
+        return admitted(member, "", proof("", "{}"), told="{}", path=SELF)
+
+    assert asyncio.run(scenario()) == (421, "other_boot")
 
 
 def test_a_node_whose_lease_has_ended_carries_out_nothing_and_says_who_it_is():
