@@ -191,7 +191,7 @@ GUARDS: Final = (
     ),
     _fleet(
         "size of bodies that are looked into",
-        "gateway",
+        "routing",
         "if len(body) > _MOST_LOOKED_AT or",
         "if",
         "test_hostile.py::test_large_bodies_are_not_looked_into",

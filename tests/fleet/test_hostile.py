@@ -22,9 +22,9 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed her
 
 from groundbox.cli.serve import _Fleet
 from groundbox.errors import InvalidArgument
-from groundbox.fleet.gateway import _environment_of
 from groundbox.fleet.joining import SECRET, check_url, dumped_key, gateway_key, proof, signed
 from groundbox.fleet.reception import _MOST_MESSAGES
+from groundbox.fleet.routing import environment_of
 from groundbox.fleet.upstream import Upstream
 from groundbox.remote.transport import Address
 from groundbox.server import guard
@@ -295,7 +295,7 @@ def test_the_id_of_a_sandbox_in_a_header_opens_no_other_path(fleet, client):
         run = stranger.post(f"/v1/sandboxes/{box}/run", json={"code": "1"})
         listed = stranger.get("/v1/sandboxes")
         data_plane = stranger.get("/files", params={"path": "/home/user/x"})
-    named = [client.post(path, json={}, headers=headers).status_code for path in ("/v1/conversations", "/api/kernels")]
+    named = [client.post(path, json={}, headers=headers).status_code for path in ("/v1/conversations", "/exec")]
     drained = client.post("/v1/fleet/nodes/ada/drain").status_code
     try:
         made = [client.post("/v1/sandboxes", json={}, headers=headers).json()["sandbox_id"] for _ in range(4)]
@@ -410,8 +410,8 @@ def test_a_quota_of_sandboxes_counts_what_all_nodes_have(alone, taps):
 
 
 def test_large_bodies_are_not_looked_into():
-    assert _environment_of(b'{"environment": "other"}') == "other"
-    assert _environment_of(json.dumps({"environment": "other", "x": "y" * 2**20}).encode()) is None
+    assert environment_of(b'{"environment": "other"}') == "other"
+    assert environment_of(json.dumps({"environment": "other", "x": "y" * 2**20}).encode()) is None
 
 
 def test_large_bodies_are_given_on_one_after_the_other_with_a_pause():
