@@ -421,6 +421,27 @@ GUARDS: Final = (
         "sandboxes=most",
         "test_hostile.py::test_a_quota_of_sandboxes_counts_what_all_nodes_have",
     ),
+    _fleet(
+        "quota of sandboxes that are being made",
+        "roster",
+        " + self.making.get(key_id, 0)",
+        "",
+        "test_hostile.py::test_a_quota_counts_sandboxes_that_are_being_made_while_their_node_tells_its_load",
+    ),
+    Guard(
+        "quota of runs on all gateways",
+        "src/groundbox/server/keys.py",
+        "            self._tokens -= runs\n",
+        "            pass\n",
+        ["server/test_keys.py::test_runs_a_minute_are_those_on_all_servers_of_a_database"],
+    ),
+    _fleet(
+        "bytes by a sandbox's token",
+        "reception",
+        "charge(cpu_s=cpu_s, size=size)",
+        "charge(cpu_s=cpu_s)",
+        "test_hostile.py::test_bytes_of_requests_by_a_sandboxs_token_count_for_its_key_once",
+    ),
     # Leases and generations
     _fleet(
         "a node without a lease carries out nothing",

@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -238,6 +239,64 @@ def test_only_so_many_messages_of_nodes_are_read_at_once(alone):
 
     assert busy.json()["error"]["code"] == "busy"
     assert alone.until(lambda: (told := alone.tell("renew", {})[1]).status_code != 503 and told).status_code == 400
+
+
+def test_a_quota_counts_sandboxes_that_are_being_made_while_their_node_tells_its_load(alone, taps):
+    one, two = taps("ada", "bob")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(heard):
+        begun.set()
+        go_on.wait(30)
+        return 201, b"{}"
+
+    with alone.gateway.client() as owner:
+        made = owner.post("/v1/keys", json={"owner": "erin", "quotas": {"sandboxes": 1}}).json()
+    one.answer = two.answer = slow
+    with alone.gateway.client(made["key"]) as erin, alone.gateway.client(made["key"]) as other:
+        first = threading.Thread(target=lambda: erin.post("/v1/sandboxes", json={}))
+        first.start()
+        assert begun.wait(30)
+        [busy] = [each for each in (one, two) if each.heard]
+        [free] = {one, two} - {busy}
+        busy.renew(sandboxes=1000, most_sandboxes=1000)  # the other one is freer, and the new sandbox is not told yet
+        told = other.post("/v1/sandboxes", json={})
+        go_on.set()
+        first.join()
+
+    assert (told.status_code, told.json()["error"]["code"]) == (429, "quota.sandboxes")
+    assert free.heard == []
+
+
+def test_bytes_of_requests_by_a_sandboxs_token_count_for_its_key_once(fleet, client):
+    key = client.post("/v1/keys", json={"owner": "frank"}).json()
+    size = 300_000
+
+    def counted():
+        rows = sqlite3.connect(fleet.folder / "keys.db").execute(
+            "SELECT bytes FROM groundbox_used WHERE key_id = ?", (key["id"],)
+        )
+        return sum(each for (each,) in rows)
+
+    with fleet.gateway.client(key["key"]) as frank:
+        made = frank.post("/sandboxes", json={"templateID": "base"}).json()
+        headers = {"x-access-token": made["envdAccessToken"], "e2b-sandbox-id": made["sandboxID"]}
+        with httpx.Client(base_url=fleet.gateway.url, headers=headers) as by_token:
+            put = by_token.post("/files", params={"path": "a"}, files={"file": bytes(size)})
+        fleet.until(lambda: counted() > size)
+        by_key = frank.post(
+            "/files",
+            params={"path": "b"},
+            files={"file": bytes(size)},
+            headers={"e2b-sandbox-id": made["sandboxID"]},
+        )
+        fleet.until(lambda: counted() > 2 * size)
+        time.sleep(5)  # what a node tells comes after two seconds, and is written after two more
+        together = counted()
+        frank.delete(f"/sandboxes/{made['sandboxID']}")
+
+    assert (put.status_code, by_key.status_code) == (200, 200)
+    assert 2 * size < together < 2.1 * size
 
 
 @pytest.mark.parametrize(

@@ -329,11 +329,11 @@ class Gateway:
         refusal: tuple[int, list[tuple[bytes, bytes]], bytes] | None = None
         while (peer := bound or self._chosen(name, environment, tried)) is not None:
             tag = peer.node.tag
+            sent_key = self._as_sent(key, peer, makes=True) if makes else key
             is_made = False
             peer.going += 1
+            peer.begin_making(key.id, stays)
             try:
-                sent_key = self._as_sent(key, peer, makes=True) if makes else key
-                peer.made[key.id] = peer.made.get(key.id, 0) + stays
                 connect_s = _OTHERS_S if self.roster.has_other(peer, environment, tried) else CONNECT_S
                 asked = self._asked(scope, sent_key, peer, whole, connect_s=connect_s, may_move=may_repeat)
                 async with asked as answer:
@@ -366,8 +366,7 @@ class Gateway:
                 tried[tag] = str(error)
             finally:
                 peer.going -= 1
-                if not is_made:
-                    peer.made[key.id] = max(0, peer.made.get(key.id, 0) - stays)
+                peer.end_making(key.id, stays, is_made=is_made)
             if bound is not None:  # it was asked before, and what became of that is not known to any other
                 bound = None
                 if refusal is not None:
