@@ -205,8 +205,8 @@ GUARDS: Final = (
     ),
     _fleet(
         "length of an Idempotency-Key",
-        "gateway",
-        "if len(name) > _MOST_NAME:",
+        "claims",
+        "if len(given) > _MOST_NAME:",
         "if False:",
         "test_hostile.py::test_a_long_name_of_a_request_is_refused",
     ),
@@ -584,6 +584,43 @@ GUARDS: Final = (
         "if not may_repeat:\n            told =",
         "if False:\n            told =",
         "test_hostile.py::test_a_request_of_one_name_goes_to_the_node_that_had_it_and_to_no_other_when_that_is_lost",
+    ),
+    _fleet(
+        "a name of a request holds at all gateways",
+        "claims",
+        "claim.tag.set_result(found.get(name, tag))",
+        "claim.tag.set_result(tag)",
+        "test_claims.py::test_requests_of_one_name_that_come_to_two_gateways_at_once_go_to_one_node",
+        "test_claims.py::test_a_request_of_one_name_goes_to_one_node_through_whichever_gateway",
+    ),
+    _fleet(
+        "a name that another gateway was told of is not given up",
+        "catalogue",
+        'shared = "" if even_shared else " AND shared = 0"',
+        'shared = ""',
+        "test_claims.py::test_a_claim_that_another_gateway_was_told_of_is_given_up_only_where_twice_does_no_harm",
+    ),
+    # Other protocols
+    _fleet(
+        "an endpoint of OpenSandbox is told with the client's key",
+        "gateway",
+        'if answer.status == 200 and routing.ENDPOINT.fullmatch(scope["path"]):',
+        "if False:",
+        "test_protocols.py::test_sandboxes_of_opensandbox_are_reached_through_the_gateway_by_their_endpoints",
+    ),
+    Guard(
+        "a node tells no proof of its gateway",
+        "src/groundbox/server/wires/opensandbox.py",
+        'headers = {} if "groundbox.fleet" in request.scope else _key_sent(request.headers)',
+        "headers = _key_sent(request.headers)",
+        ["fleet/test_protocols.py::test_a_node_does_not_tell_what_its_gateway_brought"],
+    ),
+    Guard(
+        "tokens of other keys' submissions",
+        "src/groundbox/server/wires/judge0.py",
+        "return submission if submission is not None and submission.key_id == key.id else None",
+        "return submission",
+        ["fleet/test_protocols.py::test_submissions_of_another_key_are_not_found"],
     ),
 )
 

@@ -37,6 +37,7 @@ def catalogue(request, tmp_path):
         run("DELETE FROM groundbox_nodes")
         run("DELETE FROM groundbox_fleet")
         run("DELETE FROM groundbox_gateways")
+        run("DELETE FROM groundbox_asked")
     made.close()
 
 

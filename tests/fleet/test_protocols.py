@@ -2,11 +2,15 @@
 
 import contextlib
 import json
+import sqlite3
 
 import httpx
 import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
+
+from groundbox.fleet.joining import dumped_key, gateway_key, proof
+from groundbox.server.keys import OWNER
 
 PYTHON = 71  # Judge0's number
 
@@ -143,6 +147,24 @@ def test_sandboxes_of_opensandbox_are_reached_through_the_gateway_by_their_endpo
     ]
     assert [each["id"] for each in whole["items"]] == made
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_argument")
+
+
+def test_a_node_does_not_tell_what_its_gateway_brought(fleet, client):
+    node = fleet.node("ada")
+    [(boot_id,)] = sqlite3.connect(fleet.catalogue).execute(
+        "SELECT boot_id FROM groundbox_nodes WHERE tag = ?", (node["tag"],)
+    )
+    with only(fleet, client, "ada"):
+        box = client.post("/opensandbox/sandboxes", json={}).json()["id"]
+    told = dumped_key(OWNER)
+    shown = proof(gateway_key(fleet.secret.encode(), boot_id), told)
+    headers = {"authorization": f"Bearer {shown}", "groundbox-fleet-boot": boot_id, "groundbox-fleet-key": told}
+
+    answer = httpx.get(f"{node['url']}/opensandbox/sandboxes/{box}/endpoints/44772", headers=headers)
+    client.delete(f"/opensandbox/sandboxes/{box}")
+
+    assert answer.status_code == 200
+    assert shown not in answer.text
 
 
 def test_pages_of_a_list_go_on_until_each_node_has_told_all(alone, taps):

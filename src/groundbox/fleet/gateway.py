@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import logging
 import re
 import time
@@ -33,6 +32,7 @@ from starlette.routing import Route
 
 from groundbox.fleet import routing
 from groundbox.fleet.catalogue import TAG_DIGITS, Kept
+from groundbox.fleet.claims import Claims, name_of
 from groundbox.fleet.joining import (
     BOOT_HEADER,
     KEY_HEADER,
@@ -75,11 +75,9 @@ _NOT_PASSED: Final = frozenset(
     """.encode().split()
 )
 """Headers of the client's connection, of its key, and those that the guard here has looked at."""
-_REPEATED_S: Final = 600.0
 _MOVED_S: Final = 5.0
 """Seconds that a gateway believes where a sandbox lives that was restored by another one, perhaps."""
-_MOST_REPEATED: Final = 100_000
-_MOST_NAME: Final = 255
+_MOST_MOVED: Final = 100_000
 _MOST_TRIES: Final = 2
 """Nodes that a program is sent to which may be run twice: one that ends nodes is not to end all of them."""
 _FULL_S: Final = 1.0
@@ -99,7 +97,7 @@ class Gateway:
 
     def __init__(self, roster: Roster, keys: Keys, settings: Settings) -> None:
         self.settings, self.keys, self.metrics, self.roster = settings, keys, Metrics(), roster
-        self._repeated: dict[tuple[str, bytes], tuple[float, str]] = {}
+        self._claims = Claims(roster)
         self._moved: dict[str, tuple[str, float]] = {}
         self._restoring: dict[str, asyncio.Lock] = {}
         self._together = Together(roster, self._whole)
@@ -207,7 +205,7 @@ class Gateway:
             finally:
                 self._restoring.pop(sandbox_id, None)
         self._moved[sandbox_id] = peer.node.tag, time.monotonic() + _MOVED_S
-        while len(self._moved) > _MOST_REPEATED:
+        while len(self._moved) > _MOST_MOVED:
             del self._moved[next(iter(self._moved))]
         return peer
 
@@ -322,12 +320,14 @@ class Gateway:
         headers = dict(scope["headers"])
         environment = routing.environment_of(whole) if makes else None
         may_repeat = headers.get(RETRY_SAFE) == b"1" or placing.is_harmless
-        name = _name_of(key, headers.get(b"idempotency-key")) if makes else None
-        bound = self._bound(name, may_repeat=may_repeat)
+        name = name_of(key, headers.get(b"idempotency-key")) if makes else None
         tried: dict[str, str] = {}
         broken = 0
         refusal: tuple[int, list[tuple[bytes, bytes]], bytes] | None = None
-        while (peer := bound or self._chosen(name, environment, tried)) is not None:
+        while True:
+            peer, is_bound = await self._target(name, environment, tried, may_repeat=may_repeat)
+            if peer is None:
+                break
             tag = peer.node.tag
             sent_key = self._as_sent(key, peer, makes=True) if makes else key
             is_made = False
@@ -354,7 +354,7 @@ class Gateway:
                             await _answer(answer, body, send)
                         return
             except NotSent as error:
-                if bound is not None and not may_repeat:
+                if is_bound and not may_repeat:
                     raise _unreachable(peer, str(error), began=False) from None
                 tried[tag] = str(error)
             except Broken as error:
@@ -367,13 +367,12 @@ class Gateway:
             finally:
                 peer.going -= 1
                 peer.end_making(key.id, stays, is_made=is_made)
-            if bound is not None:  # it was asked before, and what became of that is not known to any other
-                bound = None
-                if refusal is not None:
-                    break
-                self._bound(name, may_repeat=may_repeat)
-            elif name is not None:
-                self._repeated.pop(name, None)
+            if is_bound and refusal is not None:  # what became of the first request is not known to any other node
+                break
+            if is_bound and not may_repeat:  # it is lost, which is said when it is looked for again
+                continue
+            if name is not None and not await self._claims.give_up(name, even_shared=may_repeat):
+                break
         if refusal is not None:
             await _send(send, *refusal)
             return
@@ -393,32 +392,37 @@ class Gateway:
         await self.roster.in_catalogue(keep)
         await _send(send, answer.status, [*answer.headers, (ON_LOST.encode(), b"restore")], told)
 
-    def _bound(self, name: tuple[str, bytes] | None, *, may_repeat: bool) -> Peer | None:
-        """The node that a request of the same name was sent to before, if there was one.
+    async def _target(
+        self, name: str | None, environment: str | None, tried: Mapping[str, str], *, may_repeat: bool
+    ) -> tuple[Peer | None, bool]:
+        """The node to send something new to, or None; and whether a request of its name was sent there before.
 
         Raises:
             Refused: That one is lost, and whether it carried the request out is not known.
         """
-        before = self._repeated.get(name) if name is not None else None
-        if before is None or before[0] < time.monotonic() - _REPEATED_S:
-            return None
-        peer = self.roster.get(before[1])
+        tag = await self._claims.known(name) if name is not None else None
+        if tag is None:
+            peer = self.roster.placed(environment, tried)
+            if name is None or peer is None:
+                return peer, False
+            tag = await self._claims.claim(name, peer.node.tag)
+            if tag == peer.node.tag:
+                return peer, False
+        peer = self.roster.get(tag)
+        if peer is None:  # it joined a moment ago, through another gateway
+            await self.roster.refresh()
+            peer = self.roster.get(tag)
         if peer is not None and not peer.is_lost:
-            return peer
+            return peer, True
         if not may_repeat:
             told = "the node that this request was sent to is lost; whether it was carried out is not known"
             raise Refused(503, "run_lost", told)
-        return None
-
-    def _chosen(self, name: tuple[str, bytes] | None, environment: str | None, tried: Mapping[str, str]) -> Peer | None:
-        """The node to send something new to, which is noted under its name."""
+        assert name is not None  # it had a tag
+        await self._claims.give_up(name, even_shared=True)
         peer = self.roster.placed(environment, tried)
-        if name is not None and peer is not None:
-            self._repeated.pop(name, None)
-            self._repeated[name] = time.monotonic(), peer.node.tag
-            while len(self._repeated) > _MOST_REPEATED:
-                del self._repeated[next(iter(self._repeated))]
-        return peer
+        if peer is not None:
+            await self._claims.claim(name, peer.node.tag)
+        return peer, False
 
     async def _whole(self, scope: Any, key: Key, peer: Peer, most_s: float | None) -> tuple[int, bytes] | None:
         try:
@@ -632,15 +636,6 @@ def _named(scope: Any) -> dict[str, str]:
     """Headers that name a trace, where there are some."""
     wanted = (b"traceparent", b"tracestate", b"b3", b"x-b3-traceid", b"x-b3-spanid", b"x-b3-sampled", b"baggage")
     return {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in wanted}
-
-
-def _name_of(key: Key, name: bytes | None) -> tuple[str, bytes] | None:
-    """Whose request of which name it is, in a form that takes little room; None where it has no name."""
-    if name is None:
-        return None
-    if len(name) > _MOST_NAME:
-        raise Refused(400, "invalid_argument", f"Idempotency-Key: has more than {_MOST_NAME} characters")
-    return key.id, hashlib.blake2b(name, digest_size=16).digest()
 
 
 def _target(scope: Any) -> bytes:
