@@ -197,6 +197,7 @@ class _Listening(http.server.BaseHTTPRequestHandler):
     """A connection to a Tap."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer goes out in one piece
 
     def __init__(self, tap, *connection):
         self._tap = tap

@@ -334,7 +334,8 @@ class Gateway:
             peer.going += 1
             peer.begin_making(key.id, stays)
             try:
-                connect_s = _OTHERS_S if self.roster.has_other(peer, environment, tried) else CONNECT_S
+                may_go = (may_repeat or not is_bound) and self.roster.has_other(peer, environment, tried)
+                connect_s = _OTHERS_S if may_go else CONNECT_S
                 asked = self._asked(scope, sent_key, peer, whole, connect_s=connect_s, may_move=may_repeat)
                 async with asked as answer:
                     if answer.status == MISDIRECTED:
