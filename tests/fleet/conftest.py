@@ -1,18 +1,26 @@
-"""Fleets to ask: real gateways and nodes, each a process on a free port of loopback."""
+"""Fleets to ask: real gateways and nodes, each a process on a free port of loopback; and nodes that only listen."""
 
 import contextlib
 import functools
+import http.server
+import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
+import msgspec
 import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
+
+from groundbox.fleet.joining import signed
 
 TOKEN = "a-key-of-some-length-for-tests"
 SECRET = "a-join-secret-of-some-length"
@@ -86,6 +94,22 @@ class Fleet:
         self.processes.append(process)
         return process
 
+    def tell(self, act, told, *, secret=None, now=None, signed_as=None, sent=None):
+        """Say something to the gateway as a node does.
+
+        Args:
+            signed_as: The act and the message that are signed in place of those that are sent.
+            sent: The body in place of what is told.
+
+        Returns:
+            The signature, and the answer.
+        """
+        body = msgspec.json.encode(told)
+        as_act, as_body = signed_as or (act, body)
+        signature = signed((secret or self.secret).encode(), "POST", f"/v1/fleet/{as_act}", as_body, now=now)
+        url = f"{self.gateway.url}/v1/fleet/{act}"
+        return signature, httpx.post(url, content=sent or body, headers={"Authorization": signature}, timeout=60)
+
     def status(self):
         with self.gateway.client() as client:
             return client.get("/v1/fleet").json()["nodes"]
@@ -116,6 +140,94 @@ class Fleet:
                 each.end()
 
 
+class Heard(NamedTuple):
+    """A request as a node got it."""
+
+    method: str
+    target: str
+    headers: list
+    body: bytes
+
+
+class Tap:
+    """A node that writes down what a gateway sends it, and answers what a test says.
+
+    It has the secret, joins, and says who it is; nothing runs on it.
+
+    Attributes:
+        heard: Requests, without the gateway's questions whether it is there.
+        answer: From a request to status and body, or to None, by which the connection is cut.
+    """
+
+    def __init__(self, fleet, name):
+        self.fleet, self.name, self.boot_id = fleet, name, secrets.token_hex(16)
+        self.heard = []
+        self.answer = lambda heard: (200, b"{}")
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Listening, self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,)).start()
+        self.number = 0
+
+    def asked(self, **changed):
+        """Its message by which it joins."""
+        told = {"boot_id": self.boot_id, "name": self.name, "url": self.url, "version": "1", "environment": "e"}
+        return {**told, "load": {"at_once": 8, "most_sandboxes": 100}, **changed}
+
+    def join(self, **changed):
+        """Join; its tag."""
+        answer = self.fleet.tell("join", self.asked(**changed))[1]
+        assert answer.status_code == 200, answer.text
+        self.tag = answer.json()["tag"]
+        return self.tag
+
+    def renew(self, **load):
+        """Renew its lease, and tell this load."""
+        self.number += 1
+        told = {"boot_id": self.boot_id, "number": self.number, "load": self.asked()["load"] | load}
+        return self.fleet.tell("renew", told)[1]
+
+    def end(self):
+        self.fleet.tell("leave", {"boot_id": self.boot_id})
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Listening(http.server.BaseHTTPRequestHandler):
+    """A connection to a Tap."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer goes out in one piece
+
+    def __init__(self, tap, *connection):
+        self._tap = tap
+        super().__init__(*connection)
+
+    def _answer(self):
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        status, told = 200, json.dumps({"boot_id": self._tap.boot_id, "name": self._tap.name, "left_s": 60}).encode()
+        if self.path != "/v1/fleet/self":
+            heard = Heard(
+                self.command, self.path, [(name.lower(), value) for name, value in self.headers.items()], body
+            )
+            self._tap.heard.append(heard)
+            found = self._tap.answer(heard)
+            if found is None:
+                self.close_connection = True
+                return
+            status, told = found
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+
+    do_GET = do_POST = do_PUT = do_DELETE = _answer
+
+    def log_message(self, *about):
+        pass
+
+
 @contextlib.contextmanager
 def running(folder, *names, **options):
     """A fleet with nodes of these names that are ready, until the block ends."""
@@ -134,6 +246,29 @@ def fleet(tmp_path_factory):
     """Two nodes that tests of a module share, and leave as they are."""
     with running(tmp_path_factory.mktemp("fleet"), "ada", "bob", lease_s=6.0) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A gateway without nodes, whose leases are long."""
+    with running(tmp_path_factory.mktemp("alone"), lease_s=60.0) as started:
+        yield started
+
+
+@pytest.fixture
+def taps(alone):
+    """Make nodes of the gateway alone that write down what they are sent: `taps("ada", "bob")`, which have joined."""
+    made = []
+
+    def make(*names):
+        made.extend(Tap(alone, name) for name in names)
+        for each in made[-len(names) :]:
+            each.join()
+        return made[-len(names) :]
+
+    yield make
+    for each in made:
+        each.end()
 
 
 @pytest.fixture

@@ -1,14 +1,19 @@
 """What clients, strangers and nodes try at a gateway, and at nodes behind it."""
 
 import asyncio
+import contextlib
 import dataclasses
 import http.client
 import itertools
 import json
+import os
+import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,9 +21,11 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
+from groundbox.cli.serve import _Fleet
 from groundbox.errors import InvalidArgument
-from groundbox.fleet.gateway import _environment_of
-from groundbox.fleet.joining import check_url, dumped_key, gateway_key, proof, signed
+from groundbox.fleet.joining import SECRET, check_url, dumped_key, gateway_key, proof, signed
+from groundbox.fleet.reception import _MOST_MESSAGES
+from groundbox.fleet.routing import environment_of
 from groundbox.fleet.upstream import Upstream
 from groundbox.remote.transport import Address
 from groundbox.server import guard
@@ -95,14 +102,14 @@ def test_a_connection_on_which_the_body_was_not_sent_whole_is_not_used_again():
     assert [each.split(b" ")[0] for each in served] == [b"PUT", b"PUT"]
 
 
-def test_messages_of_nodes_are_refused_before_they_are_read(fleet):
+def test_messages_of_nodes_are_refused_before_they_are_read(alone):
     large = bytes(2 * 1024 * 1024)
-    url = f"{fleet.gateway.url}/v1/fleet/join"
+    url = f"{alone.gateway.url}/v1/fleet/join"
 
     unsigned = httpx.post(url, content=large)
     old = httpx.post(url, content=large, headers={"Authorization": f"Groundbox-Join 1.000 {'0' * 64}"})
     forged = httpx.post(url, content=large, headers={"Authorization": f"Groundbox-Join {time.time():.3f} {'0' * 64}"})
-    told = signed(fleet.secret.encode(), "POST", "/v1/fleet/join", large)
+    told = signed(alone.secret.encode(), "POST", "/v1/fleet/join", large)
     real = httpx.post(url, content=large, headers={"Authorization": told})
 
     assert [each.json()["error"]["code"] for each in (unsigned, old, forged, real)] == [
@@ -113,16 +120,230 @@ def test_messages_of_nodes_are_refused_before_they_are_read(fleet):
     ]
 
 
-def test_a_node_of_a_fleet_asks_for_a_key(fleet):
-    environ = {"GROUNDBOX_JOIN_SECRET": fleet.secret, "PATH": "/usr/bin:/bin"}
+def test_a_node_of_a_fleet_asks_for_a_key():
+    environ = {**os.environ, "GROUNDBOX_JOIN_SECRET": "a-join-secret-of-some-length"}
 
     ran = subprocess.run(
-        [sys.executable, "-m", "groundbox", "serve", "--no-auth", "--join", fleet.gateway.url],
-        capture_output=True, text=True, env=environ,
+        [sys.executable, "-m", "groundbox", "serve", "--no-auth", "--port", "0", "--join", "http://127.0.0.1:9"],
+        capture_output=True, text=True, env=environ, timeout=60,
     )  # fmt: skip
 
     assert ran.returncode == 2
     assert "--no-auth leaves a node open to who reaches its gateway" in ran.stderr
+
+
+def test_nodes_get_no_secret_of_a_client_and_nothing_that_it_says_of_the_fleet(alone, taps):
+    [tap] = taps("ada")
+    forged = {
+        "groundbox-fleet-boot": "0" * 32,
+        "groundbox-fleet-key": '{"id":"owner"}',
+        "groundbox-fleet-restore": f"{tap.tag}{'1' * 32} 2",
+    }
+    brought = [
+        {"headers": {"Authorization": f"Bearer {alone.token}"}},
+        {"headers": {"Authorization": f"token {alone.token}"}},
+        *({"headers": {name: alone.token}} for name in ("X-API-Key", "X-Auth-Token", "X-Access-Token")),
+        {"headers": {"OPEN-SANDBOX-API-KEY": alone.token}},
+        {"params": {"token": alone.token, "kept": "yes"}},
+        {"headers": {"Cookie": f"groundbox_key={alone.token}; _xsrf=x", "X-XSRFToken": "x"}},
+    ]
+
+    statuses = []
+    for each in brought:
+        headers = {**each.pop("headers", {}), **forged}
+        statuses.append(httpx.get(f"{alone.gateway.url}/v1/sandboxes/{tap.tag}{'0' * 32}", headers=headers, **each))
+
+    assert [each.status_code for each in statuses] == [200] * len(brought)
+    assert [heard for heard in tap.heard if alone.token in repr(heard)] == []
+    assert [heard.target for heard in tap.heard if "kept=yes" in heard.target] == [tap.heard[-2].target]
+    for heard in tap.heard:
+        of_fleet = [(name, value) for name, value in heard.headers if name.startswith("groundbox-fleet")]
+        told = dict(of_fleet)["groundbox-fleet-key"]
+        assert sorted(name for name, _ in of_fleet) == ["groundbox-fleet-boot", "groundbox-fleet-key"]
+        assert dict(of_fleet)["groundbox-fleet-boot"] == tap.boot_id
+        shown = proof(gateway_key(alone.secret.encode(), tap.boot_id), told)
+        assert [value for name, value in heard.headers if name == "authorization"] == [f"Bearer {shown}"]
+
+
+def test_what_a_node_may_have_begun_is_sent_to_no_other_one_and_what_does_no_harm_to_two(alone, taps):
+    all_of_them = taps("ada", "bob", "eve")
+    for each in all_of_them:
+        each.answer = lambda heard: None
+
+    def sent(**headers):
+        with alone.gateway.client() as client:
+            client.headers.update(headers)
+            answer = client.post("/v1/run", json={"code": "1"})
+        heard = [len(each.heard) for each in all_of_them]
+        for each in all_of_them:
+            each.heard.clear()
+        return answer.status_code, answer.json()["error"]["code"], sorted(heard, reverse=True)
+
+    assert sent() == (503, "run_lost", [1, 0, 0])
+    assert sent(**{"Groundbox-Retry-Safe": "1"}) == (503, "run_lost", [1, 1, 0])
+
+
+def test_a_request_of_one_name_goes_to_the_node_that_had_it_and_to_no_other_when_that_is_lost(alone, taps):
+    both = taps("ada", "bob")
+    with alone.gateway.client() as client:
+        client.headers["Idempotency-Key"] = "once"
+        statuses = [client.post("/v1/run", json={"code": "1"}).status_code for _ in range(8)]
+        [had] = [each for each in both if each.heard]
+        alone.tell("leave", {"boot_id": had.boot_id})
+        after = client.post("/v1/run", json={"code": "1"})
+        heard = sorted(len(each.heard) for each in both)
+
+    assert statuses == [200] * 8
+    assert heard == [0, 8]
+    assert (after.status_code, after.json()["error"]["code"]) == (503, "run_lost")
+
+
+def test_operators_alone_drain_leave_and_let_in(alone, taps):
+    taps("ada")
+    with alone.gateway.client() as owner:
+        key = owner.post("/v1/keys", json={"owner": "carol"}).json()["key"]
+    asked = [
+        ("GET", "/v1/fleet"),
+        ("POST", "/v1/fleet/nodes/ada/drain"),
+        ("POST", "/v1/fleet/nodes/ada/join"),
+        ("POST", "/v1/fleet/welcome"),
+        ("GET", "/metrics"),
+        ("GET", "/v1/keys"),
+    ]
+
+    with alone.gateway.client(key) as carol, alone.gateway.client("nobody-has-made-this-key") as nobody:
+        plain = [carol.request(method, path, json={}).status_code for method, path in asked]
+        unknown = [nobody.request(method, path, json={}).status_code for method, path in asked]
+
+    assert plain == [403] * len(asked)
+    assert unknown == [401] * len(asked)
+    assert alone.node("ada")["state"] == "ready"
+
+
+def test_only_so_many_messages_of_nodes_are_read_at_once(alone):
+    host, _, port = alone.gateway.url.removeprefix("http://").partition(":")
+    head = (
+        f"POST /v1/fleet/renew HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 100\r\n"
+        f"Authorization: Groundbox-Join {time.time():.3f} {'0' * 64}\r\n\r\n"
+    )
+    waiting = []
+    try:
+        for _ in range(_MOST_MESSAGES):
+            waiting.append(socket.create_connection((host, int(port)), 30))
+            waiting[-1].sendall(head.encode())
+
+        busy = alone.until(lambda: (told := alone.tell("renew", {})[1]).status_code == 503 and told)
+    finally:
+        for each in waiting:
+            each.close()
+
+    assert busy.json()["error"]["code"] == "busy"
+    assert alone.until(lambda: (told := alone.tell("renew", {})[1]).status_code != 503 and told).status_code == 400
+
+
+def test_a_quota_counts_sandboxes_that_are_being_made_while_their_node_tells_its_load(alone, taps):
+    one, two = taps("ada", "bob")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(heard):
+        begun.set()
+        go_on.wait(30)
+        return 201, b"{}"
+
+    with alone.gateway.client() as owner:
+        made = owner.post("/v1/keys", json={"owner": "erin", "quotas": {"sandboxes": 1}}).json()
+    one.answer = two.answer = slow
+    with alone.gateway.client(made["key"]) as erin, alone.gateway.client(made["key"]) as other:
+        first = threading.Thread(target=lambda: erin.post("/v1/sandboxes", json={}))
+        first.start()
+        assert begun.wait(30)
+        [busy] = [each for each in (one, two) if each.heard]
+        [free] = {one, two} - {busy}
+        busy.renew(sandboxes=1000, most_sandboxes=1000)  # the other one is freer, and the new sandbox is not told yet
+        told = other.post("/v1/sandboxes", json={})
+        go_on.set()
+        first.join()
+
+    assert (told.status_code, told.json()["error"]["code"]) == (429, "quota.sandboxes")
+    assert free.heard == []
+
+
+def test_bytes_of_requests_by_a_sandboxs_token_count_for_its_key_once(fleet, client):
+    key = client.post("/v1/keys", json={"owner": "frank"}).json()
+    size = 300_000
+
+    def counted():
+        rows = sqlite3.connect(fleet.folder / "keys.db").execute(
+            "SELECT bytes FROM groundbox_used WHERE key_id = ?", (key["id"],)
+        )
+        return sum(each for (each,) in rows)
+
+    with fleet.gateway.client(key["key"]) as frank:
+        made = frank.post("/sandboxes", json={"templateID": "base"}).json()
+        headers = {"x-access-token": made["envdAccessToken"], "e2b-sandbox-id": made["sandboxID"]}
+        with httpx.Client(base_url=fleet.gateway.url, headers=headers) as by_token:
+            put = by_token.post("/files", params={"path": "a"}, files={"file": bytes(size)})
+        fleet.until(lambda: counted() > size)
+        by_key = frank.post(
+            "/files",
+            params={"path": "b"},
+            files={"file": bytes(size)},
+            headers={"e2b-sandbox-id": made["sandboxID"]},
+        )
+        fleet.until(lambda: counted() > 2 * size)
+        time.sleep(5)  # what a node tells comes after two seconds, and is written after two more
+        together = counted()
+        frank.delete(f"/sandboxes/{made['sandboxID']}")
+
+    assert (put.status_code, by_key.status_code) == (200, 200)
+    assert 2 * size < together < 2.1 * size
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        {"of_keys": {"k": -1}},
+        {"sandboxes": 2**41},
+        {"problem": "x" * 2001},
+        {"environments": ["e"] * 1001},
+        {"unknown": 1},
+    ],
+)
+def test_a_load_that_cannot_be_meant_is_refused(alone, taps, load):
+    [tap] = taps("ada")
+
+    assert tap.renew(**load).status_code == 400
+    assert tap.renew(sandboxes=2**40).status_code == 200
+
+
+def test_a_node_takes_the_join_secret_out_of_what_its_processes_inherit(monkeypatch):
+    monkeypatch.setenv(SECRET, "a-join-secret-of-some-length")
+
+    told = _Fleet.asked("http://127.0.0.1:9", "ada", None, None, None, None)
+
+    assert told.secret == b"a-join-secret-of-some-length"
+    assert SECRET not in os.environ
+
+
+def test_no_process_of_a_node_inherits_its_secrets(fleet):
+    of_node = fleet.nodes["ada"].process.pid
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(path.parts[2])] = int(path.read_text().rpartition(")")[2].split()[1])
+    below = {of_node}
+    while more := {child for child, parent in parents.items() if parent in below} - below:
+        below |= more
+    inherited = {}
+    for pid in below - {of_node}:
+        with contextlib.suppress(OSError):
+            inherited[pid] = Path(f"/proc/{pid}/environ").read_bytes()
+
+    assert inherited
+    assert fleet.secret.encode() in Path(f"/proc/{of_node}/environ").read_bytes()
+    assert [
+        pid for pid, told in inherited.items() if fleet.secret.encode() in told or fleet.token.encode() in told
+    ] == []
 
 
 def test_the_id_of_a_sandbox_in_a_header_opens_no_other_path(fleet, client):
@@ -133,7 +354,7 @@ def test_the_id_of_a_sandbox_in_a_header_opens_no_other_path(fleet, client):
         run = stranger.post(f"/v1/sandboxes/{box}/run", json={"code": "1"})
         listed = stranger.get("/v1/sandboxes")
         data_plane = stranger.get("/files", params={"path": "/home/user/x"})
-    named = [client.post(path, json={}, headers=headers).status_code for path in ("/v1/conversations", "/api/kernels")]
+    named = [client.post(path, json={}, headers=headers).status_code for path in ("/v1/conversations", "/exec")]
     drained = client.post("/v1/fleet/nodes/ada/drain").status_code
     try:
         made = [client.post("/v1/sandboxes", json={}, headers=headers).json()["sandbox_id"] for _ in range(4)]
@@ -218,15 +439,38 @@ def test_quotas_of_sandboxes_hold_over_all_nodes_however_they_are_made(fleet, cl
     assert container == 429
 
 
-def test_a_long_name_of_a_request_is_refused(client):
-    told = client.post("/v1/run", json={"code": "1"}, headers={"Idempotency-Key": "x" * 256})
+def test_a_long_name_of_a_request_is_refused(alone):
+    with alone.gateway.client() as client:
+        told = client.post("/v1/run", json={"code": "1"}, headers={"Idempotency-Key": "x" * 256})
 
     assert (told.status_code, told.json()["error"]["message"]) == (400, "Idempotency-Key: has more than 255 characters")
 
 
+def test_a_quota_of_sandboxes_counts_what_all_nodes_have(alone, taps):
+    one, two, three = taps("ada", "bob", "eve")
+    with alone.gateway.client() as owner:
+        made = owner.post("/v1/keys", json={"owner": "erin", "quotas": {"sandboxes": 3}}).json()
+    for each in (two, three):  # where they are does not tell where the next one goes
+        each.answer = lambda heard: (429, b"{}")
+    told = []
+    with alone.gateway.client(made["key"]) as erin:
+        for of_two, of_three in ((0, 0), (1, 0), (1, 1), (2, 1)):
+            two.renew(of_keys={made["id"]: of_two})
+            three.renew(of_keys={made["id"]: of_three})
+            one.renew()
+            one.heard.clear()
+            answer = erin.post("/v1/sandboxes", json={})
+            quota = [json.loads(dict(each.headers)["groundbox-fleet-key"])["quotas"]["sandboxes"] for each in one.heard]
+            told.append((answer.status_code, quota))
+        refused = answer.json()["error"]["code"]
+
+    assert told == [(200, [3]), (200, [2]), (200, [1]), (429, [])]
+    assert refused == "quota.sandboxes"
+
+
 def test_large_bodies_are_not_looked_into():
-    assert _environment_of(b'{"environment": "other"}') == "other"
-    assert _environment_of(json.dumps({"environment": "other", "x": "y" * 2**20}).encode()) is None
+    assert environment_of(b'{"environment": "other"}') == "other"
+    assert environment_of(json.dumps({"environment": "other", "x": "y" * 2**20}).encode()) is None
 
 
 def test_large_bodies_are_given_on_one_after_the_other_with_a_pause():

@@ -9,8 +9,18 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
+from groundbox.errors import InvalidArgument
 from groundbox.fleet.catalogue import Catalogue, JoinRefused
-from groundbox.fleet.joining import ANSWER_HEADER, answer_mac, signed
+from groundbox.fleet.joining import (
+    ANSWER_HEADER,
+    CLOCK_S,
+    BadSignature,
+    answer_mac,
+    check_answer,
+    check_secret,
+    check_signed,
+    signed,
+)
 
 LOAD = {"sandboxes": 0}
 
@@ -27,6 +37,7 @@ def catalogue(request, tmp_path):
         run("DELETE FROM groundbox_nodes")
         run("DELETE FROM groundbox_fleet")
         run("DELETE FROM groundbox_gateways")
+        run("DELETE FROM groundbox_asked")
     made.close()
 
 
@@ -125,15 +136,6 @@ def test_a_catalogue_that_is_no_database_is_named(tmp_path):
         Catalogue(str(tmp_path / "fleet.db"), lease_s=6).nodes()
 
 
-def ask(fleet, act, body, *, secret=None, now=None, tampered=None):
-    data = msgspec.json.encode(body)
-    signature = signed((secret or fleet.secret).encode(), "POST", f"/v1/fleet/{act}", data, now=now)
-    answer = httpx.post(
-        f"{fleet.gateway.url}/v1/fleet/{act}", content=tampered or data, headers={"Authorization": signature}
-    )
-    return signature, answer
-
-
 def asked(**changed):
     told = {"boot_id": "f" * 32, "name": "eve", "url": "http://127.0.0.1:9", "version": "0.1.0", "environment": "e"}
     return {**told, "load": {}, **changed}
@@ -144,8 +146,8 @@ def code(answer):
 
 
 def test_a_forged_join_is_refused(fleet):
-    _, wrong = ask(fleet, "join", asked(), secret="another-secret-of-some-length")
-    _, changed = ask(fleet, "join", asked(), tampered=msgspec.json.encode(asked(name="mallory")))
+    _, wrong = fleet.tell("join", asked(), secret="another-secret-of-some-length")
+    _, changed = fleet.tell("join", asked(), sent=msgspec.json.encode(asked(name="mallory")))
     none = httpx.post(f"{fleet.gateway.url}/v1/fleet/join", json=asked())
 
     assert [code(each) for each in (wrong, changed, none)] == [(401, "bad_signature")] * 3
@@ -153,23 +155,23 @@ def test_a_forged_join_is_refused(fleet):
 
 
 @pytest.mark.parametrize(("off_s", "word"), [(-3600, "behind"), (3600, "ahead of")])
-def test_another_clock_or_an_old_message_is_refused(fleet, off_s, word):
-    _, answer = ask(fleet, "join", asked(), now=time.time() + off_s)
+def test_another_clock_or_an_old_message_is_refused(alone, off_s, word):
+    _, answer = alone.tell("join", asked(), now=time.time() + off_s)
 
     assert code(answer) == (401, "other_clock")
     assert f"s {word} the gateway's" in answer.json()["message"]
 
 
-def test_a_node_that_is_not_reached_does_not_join(fleet):
-    signature, answer = ask(fleet, "join", asked())
+def test_a_node_that_is_not_reached_does_not_join(alone):
+    signature, answer = alone.tell("join", asked())
 
     assert code(answer) == (409, "unreachable")
     assert "does not reach the node at http://127.0.0.1:9" in answer.json()["message"]
-    assert answer.headers[ANSWER_HEADER] == answer_mac(fleet.secret.encode(), signature, answer.content)
+    assert answer.headers[ANSWER_HEADER] == answer_mac(alone.secret.encode(), signature, answer.content)
 
 
 def test_a_url_where_another_server_answers_is_refused(fleet):
-    _, answer = ask(fleet, "join", asked(url=fleet.nodes["ada"].url))
+    _, answer = fleet.tell("join", asked(url=fleet.nodes["ada"].url))
 
     assert code(answer) == (409, "unreachable")
 
@@ -179,10 +181,143 @@ def test_a_captured_join_brings_nothing_when_it_is_sent_again(fleet):
     rows = sqlite3.connect(fleet.catalogue).execute("SELECT boot_id FROM groundbox_nodes WHERE name = 'ada'").fetchall()
     told = asked(boot_id=rows[-1][0], name="ada", url=node["url"], environment=node["environment"])
 
-    _, answer = ask(fleet, "join", told)
+    _, answer = fleet.tell("join", told)
 
     assert code(answer) == (409, "replayed")
     assert fleet.node("ada")["generation"] == node["generation"]
+
+
+@pytest.mark.parametrize("act", ["join", "renew", "leave"])
+def test_what_is_not_signed_with_the_secret_or_signed_for_something_else_changes_nothing(alone, taps, act):
+    [tap] = taps("ada")
+    renewal = {"boot_id": tap.boot_id, "number": 7, "load": {}}
+    told = {"join": tap.asked(boot_id="e" * 32), "renew": renewal, "leave": {"boot_id": tap.boot_id}}[act]
+    other = msgspec.json.encode({**told, "boot_id": "d" * 32})
+    before = alone.node("ada")
+
+    answers = [
+        alone.tell(act, told, secret="another-secret-of-some-length"),
+        alone.tell(act, told, signed_as=(act, other)),
+        alone.tell(act, told, signed_as=("self", msgspec.json.encode(told))),
+    ]
+    after = alone.node("ada")
+
+    assert [code(each) for _, each in answers] == [(401, "bad_signature")] * 3
+    assert [ANSWER_HEADER in each.headers for _, each in answers] == [False] * 3
+    assert (after["tag"], after["state"]) == (before["tag"], "ready")
+    assert tap.renew().status_code == 200  # its number is the first one still
+
+
+def test_a_captured_renewal_lengthens_nothing_when_it_is_sent_again(alone, taps):
+    [tap] = taps("ada")
+    told = {"boot_id": tap.boot_id, "number": 5, "load": {"sandboxes": 3}}
+
+    first = alone.tell("renew", told)[1]
+    again = alone.tell("renew", told)[1]
+    older = alone.tell("renew", {**told, "number": 4, "load": {}})[1]
+
+    assert first.status_code == 200
+    assert [code(each) for each in (again, older)] == [(409, "replayed")] * 2
+    assert alone.node("ada")["load"]["sandboxes"] == 3
+
+
+@pytest.mark.parametrize("off_s", [0, CLOCK_S - 1, 1 - CLOCK_S])
+def test_a_message_holds_within_half_a_minute(off_s):
+    header = signed(b"secret", "POST", "/x", b"body", now=time.time() + off_s)
+
+    check_signed(b"secret", header, "POST", "/x", b"body")
+
+
+@pytest.mark.parametrize("off_s", [CLOCK_S + 1, -CLOCK_S - 1])
+def test_a_message_does_not_hold_after_half_a_minute(off_s):
+    header = signed(b"secret", "POST", "/x", b"body", now=time.time() + off_s)
+
+    with pytest.raises(BadSignature) as refused:
+        check_signed(b"secret", header, "POST", "/x", b"body")
+
+    assert refused.value.code == "other_clock"
+
+
+def test_a_time_that_was_changed_spoils_the_signature():
+    header = signed(b"secret", "POST", "/x", b"body", now=time.time() - 3600)
+    scheme, _, rest = header.partition(" ")
+    fresh = f"{scheme} {time.time():.3f} {rest.partition(' ')[2]}"
+
+    with pytest.raises(BadSignature) as refused:
+        check_signed(b"secret", fresh, "POST", "/x", b"body")
+
+    assert refused.value.code == "bad_signature"
+
+
+def test_an_answer_holds_for_its_own_request_and_body_alone():
+    mac = answer_mac(b"secret", "request one", b"body")
+
+    check_answer(b"secret", "request one", mac, b"body")
+    for other in (
+        (b"other", "request one", b"body"),
+        (b"secret", "request two", b"body"),
+        (b"secret", "request one", b""),
+    ):
+        with pytest.raises(BadSignature):
+            check_answer(other[0], other[1], mac, other[2])
+
+
+def test_a_secret_of_less_than_sixteen_characters_is_refused():
+    assert check_secret("x" * 16) == b"x" * 16
+    for short in (None, "", "x" * 15):
+        with pytest.raises(InvalidArgument, match="at least 16 characters"):
+            check_secret(short)
+
+
+@pytest.mark.parametrize("wrong", [{"url": "http://127.0.0.1:9/path"}, {"name": "../eve"}])
+def test_a_node_does_not_join_with_a_url_or_a_name_that_is_none(alone, wrong):
+    assert code(alone.tell("join", asked(**wrong))[1]) == (400, "invalid_argument")
+
+
+def test_a_url_where_another_boot_answers_is_refused(alone, taps):
+    [tap] = taps("ada")
+
+    assert code(alone.tell("join", tap.asked(name="eve", boot_id="e" * 32))[1]) == (409, "unreachable")
+
+
+def test_a_renewal_is_told_which_of_its_keys_are_revoked(alone, taps):
+    [tap] = taps("ada")
+    with alone.gateway.client() as owner:
+        kept, revoked = (owner.post("/v1/keys", json={"owner": each}).json() for each in ("carol", "dave"))
+        before = tap.renew(of_keys={kept["id"]: 1, revoked["id"]: 2}).json()["revoked"]
+        owner.delete(f"/v1/keys/{revoked['id']}")
+        after = tap.renew(of_keys={kept["id"]: 1, revoked["id"]: 2}).json()["revoked"]
+
+    assert (before, after) == ([], [revoked["id"]])
+
+
+def test_a_node_that_comes_at_the_address_of_another_one_ends_it(alone, taps):
+    [tap] = taps("ada")
+
+    old, tap.boot_id = tap.boot_id, "c" * 32
+    tap.join(name="bob")
+
+    assert alone.node("ada")["state"] == "lost"
+    assert code(alone.tell("renew", {"boot_id": old, "number": 9, "load": {}})[1]) == (410, "fenced")
+
+
+def test_a_boot_that_has_left_is_not_renewed(alone, taps):
+    [tap] = taps("ada")
+
+    alone.tell("leave", {"boot_id": tap.boot_id})
+
+    assert code(tap.renew()) == (410, "fenced")
+
+
+def test_of_two_gateways_that_restore_a_sandbox_one_does(catalogue):
+    catalogue.keep("box", "key", "tag-1", "{}")
+
+    moved = [catalogue.move("box", 1, "tag-2"), catalogue.move("box", 1, "tag-3")]
+    kept = catalogue.kept("box")
+    catalogue.forget("box")
+
+    assert moved == [True, False]
+    assert (kept.tag, kept.generation) == ("tag-2", 2)
 
 
 @pytest.mark.slow

@@ -110,6 +110,16 @@ def test_a_gateway_at_the_address_of_one_that_was_quiet_takes_its_place_and_of_n
     assert [each for (each,) in quiet] == ["new"]
 
 
+def test_what_was_heard_before_the_last_renewal_takes_no_number_back(catalogue):
+    join(catalogue)
+    catalogue.renew("b1", 9, {})
+
+    _, [node] = tell(catalogue, heard={"b1": Heard(7, 5.0)})
+
+    assert node.number == 9
+    assert node.left_s <= LEASE_S
+
+
 @contextlib.contextmanager
 def locked(path):
     """A file of SQLite that nobody can write."""

@@ -239,6 +239,55 @@ def test_runs_a_minute_come_back_with_time(clock):
     assert (caught.value.code, caught.value.retry_after_s) == ("quota.runs_a_minute", pytest.approx(1.0))
 
 
+async def test_runs_a_minute_are_those_on_all_servers_of_a_database(store):
+    _, key = store.create("ada", ["run"], Quotas(runs_a_minute=6))
+    _, free = store.create("eve", ["run"], Quotas())
+    one, two = (Keys(token=TOKEN, store=store) for _ in range(2))
+    for each in (one, two):
+        await each.refresh()
+
+    for _ in range(4):
+        one.usage(key.id).begin_run(key.quotas)
+        one.usage(free.id).begin_run(free.quotas)
+    await one.refresh()
+    await two.refresh()
+    await two.refresh()  # what was counted counts once
+    for _ in range(2):
+        two.usage(key.id).begin_run(key.quotas)
+    with pytest.raises(Refused, match="runs_a_minute=6 is used up") as refused:
+        two.usage(key.id).begin_run(key.quotas)
+    await two.refresh()
+    await one.refresh()
+    with pytest.raises(Refused, match="runs_a_minute=6 is used up"):
+        one.usage(key.id).begin_run(key.quotas)
+
+    assert 0 < refused.value.retry_after_s <= 10
+    assert store.share_runs({}, "2999-01-01") == {}
+
+
+async def test_runs_that_could_not_be_told_are_told_later(store, monkeypatch):
+    _, key = store.create("ada", ["run"], Quotas(runs_a_minute=6))
+    one, two = (Keys(token=TOKEN, store=store) for _ in range(2))
+    for each in (one, two):
+        await each.refresh()
+    for _ in range(6):
+        one.usage(key.id).begin_run(key.quotas)
+
+    def away(ran, day):
+        raise KeyStoreUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "share_runs", away)
+        await one.refresh()
+    problem = one.problem
+    await one.refresh()
+    await two.refresh()
+
+    assert problem == "away"
+    with pytest.raises(Refused):
+        two.usage(key.id).begin_run(key.quotas)
+
+
 def test_a_day_ends(monkeypatch):
     usage = Keys(token=None).usage("k")
     quotas = Quotas(cpu_s_a_day=1, bytes_a_day=10)
@@ -279,7 +328,7 @@ class TestPostgres:
         """Two servers' views of one database."""
         url = postgres.url("admin")
         yield KeyStore(url), KeyStore(url)
-        postgres.execute("DROP TABLE IF EXISTS groundbox_keys; DROP TABLE IF EXISTS groundbox_used")
+        postgres.execute("DROP TABLE IF EXISTS groundbox_keys, groundbox_used, groundbox_ran")
 
     async def test_a_key_that_one_server_makes_another_knows_until_it_is_revoked(self, stores):
         here, there = stores

@@ -30,6 +30,7 @@ import json
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -49,6 +50,8 @@ _REMEMBERED_S: Final = 7 * 86400.0
 _MOST_BOOTS: Final = 1000
 """Of one name that are remembered: a node that starts again and again, each few seconds, fills no gateway."""
 _ANSWER_S: Final = 5
+_FORGET_S: Final = 10.0
+"""Seconds between two times that old names of requests are forgotten."""
 _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS groundbox_nodes (boot_id TEXT PRIMARY KEY, tag TEXT UNIQUE NOT NULL, "
     "name TEXT NOT NULL, url TEXT NOT NULL, generation BIGINT NOT NULL, version TEXT NOT NULL, "
@@ -58,6 +61,9 @@ _TABLES: Final = (
     "generation BIGINT NOT NULL, body TEXT NOT NULL, made DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE IF NOT EXISTS groundbox_gateways (gateway_id TEXT PRIMARY KEY, address TEXT NOT NULL, "
     "quiet DOUBLE PRECISION NOT NULL, until DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS groundbox_asked (name TEXT PRIMARY KEY, tag TEXT NOT NULL, shared BIGINT NOT NULL, "
+    "made DOUBLE PRECISION NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS groundbox_asked_made ON groundbox_asked (made)",
     "CREATE TABLE IF NOT EXISTS groundbox_fleet (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
 _NOW: Final = {
@@ -170,6 +176,7 @@ class Catalogue:
         self._now = _NOW["postgres" if self._is_postgres else "sqlite"]
         self._lock = threading.Lock()
         self._connection: Any = None
+        self._forgot = float("-inf")
 
     def join(self, *, boot_id: str, name: str, url: str, version: str, environment: str, load: Any) -> Node:
         """Take a node in.
@@ -353,6 +360,35 @@ class Catalogue:
         """Forget a sandbox that was closed."""
         with self._transaction() as run:
             run("DELETE FROM groundbox_kept WHERE sandbox_id = ?", (sandbox_id,))
+
+    def claim(self, wished: Mapping[str, str], *, kept_s: float) -> dict[str, str]:
+        """Note the boots, by tag, that requests of these names go to; what was noted first holds.
+
+        Args:
+            kept_s: Seconds that a name is remembered, and some more.
+        """
+        with self._transaction() as run:
+            if self._is_postgres:  # a database that ends in this moment is as one that is away
+                run("SET LOCAL synchronous_commit = off")
+            if (now := time.monotonic()) > self._forgot + _FORGET_S:
+                run(f"DELETE FROM groundbox_asked WHERE made < {self._now} - ?", (float(kept_s),))
+                self._forgot = now
+            rows = ", ".join([f"(?, ?, 0, {self._now})"] * len(wished))
+            values = [each for name in sorted(wished) for each in (name, wished[name])]  # one order: no deadlock
+            found = run(
+                f"INSERT INTO groundbox_asked VALUES {rows} ON CONFLICT (name) DO UPDATE SET shared = 1 "
+                "RETURNING name, tag",
+                values,
+            )
+        return {str(name): str(tag) for name, tag in found}
+
+    def give_up(self, name: str, tag: str, *, even_shared: bool) -> bool:
+        """Forget where requests of a name go; False where another gateway was told of it."""
+        shared = "" if even_shared else " AND shared = 0"
+        with self._transaction() as run:
+            return bool(
+                run(f"DELETE FROM groundbox_asked WHERE name = ? AND tag = ?{shared} RETURNING name", (name, tag))
+            )
 
     def welcome(self, *, version: str | None = None, environment: str | None = None) -> dict[str, list[str]]:
         """Let nodes of another version, or with another environment, join beside those that are there.

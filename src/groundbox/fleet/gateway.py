@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import logging
 import re
 import time
@@ -31,7 +30,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from groundbox.fleet import routing
 from groundbox.fleet.catalogue import TAG_DIGITS, Kept
+from groundbox.fleet.claims import Claims, name_of
 from groundbox.fleet.joining import (
     BOOT_HEADER,
     KEY_HEADER,
@@ -45,7 +46,9 @@ from groundbox.fleet.operating import Operators
 from groundbox.fleet.passing_websockets import pass_on as pass_on_websocket
 from groundbox.fleet.reception import Reception, Timing
 from groundbox.fleet.roster import Peer, Roster, describe
+from groundbox.fleet.routing import Placing
 from groundbox.fleet.sums import summed
+from groundbox.fleet.together import LIST_S, Together
 from groundbox.fleet.upstream import CONNECT_S, Broken, NotSent
 from groundbox.sandbox.telemetry import passed_on
 from groundbox.server.guard import Guard
@@ -55,43 +58,14 @@ from groundbox.server.metrics import MEDIA_TYPE, Metrics
 from groundbox.server.refusals import Refused, not_found, refusal_of
 from groundbox.server.replies import ClientGone, json_reply
 from groundbox.server.settings import Settings
+from groundbox.server.wires import opensandbox, sandboxfusion
 from groundbox.server.wires.e2b.access import DATA_PLANE
 
 logger = logging.getLogger(__name__)
 
 RETRY_SAFE: Final = b"groundbox-retry-safe"
 """A header: carrying this request out twice does no harm, so that it may be sent again when a node went away."""
-_ID: Final = re.compile(rf"(?:^|/)(?:cntr_)?([0-9a-f]{{{TAG_DIGITS + 32}}})(?=$|[/?])")
 _ONE: Final = re.compile(r"/v1/sandboxes/([0-9a-f]+)")
-_ID_HEADER: Final = b"e2b-sandbox-id"
-"""By which requests to E2B's data plane name a sandbox."""
-_PLACED: Final = frozenset(
-    (
-        "/v1/run",
-        "/v1/batch",
-        "/v1/sandboxes",
-        "/v1/containers",
-        "/sandboxes",
-        "/v2/sandboxes",
-        "/run_code",
-        "/api/v2/execute",
-    )
-)
-"""Paths that make something new when they are posted to; no other id than those with a tag comes of it."""
-_STAYING: Final = frozenset(("/v1/sandboxes", "/v1/containers", "/sandboxes", "/v2/sandboxes"))
-"""Paths of those that make a sandbox which stays."""
-_HARMLESS: Final = frozenset(("/v1/sandboxes", "/sandboxes", "/v2/sandboxes"))
-"""Paths of those that run nothing: a sandbox that was made where nobody asks for it is closed when it was idle."""
-_ANYWHERE: Final = frozenset(
-    ("/v1/languages", "/v1/environments", "/v1/openapi.json", "/api/v2/runtimes", "/run_code/languages")
-)
-_LISTS: Final[Mapping[str, str]] = {
-    "/v1/sandboxes": "sandboxes",
-    "/v1/executions": "executions",
-    "/sandboxes": "",
-    "/v2/sandboxes": "",
-}
-"""Paths whose lists of all nodes are put together: under this key of an object, or "" where the answer is a list."""
 _NOT_PASSED: Final = frozenset(
     f"""
     host connection keep-alive transfer-encoding te trailer upgrade expect content-length
@@ -101,20 +75,15 @@ _NOT_PASSED: Final = frozenset(
     """.encode().split()
 )
 """Headers of the client's connection, of its key, and those that the guard here has looked at."""
-_REPEATED_S: Final = 600.0
 _MOVED_S: Final = 5.0
 """Seconds that a gateway believes where a sandbox lives that was restored by another one, perhaps."""
-_MOST_REPEATED: Final = 100_000
-_MOST_NAME: Final = 255
+_MOST_MOVED: Final = 100_000
 _MOST_TRIES: Final = 2
 """Nodes that a program is sent to which may be run twice: one that ends nodes is not to end all of them."""
-_MOST_LOOKED_AT: Final = 1024 * 1024
-"""Bodies over this are not looked into: nothing else goes on while one is decoded."""
 _FULL_S: Final = 1.0
 """Seconds that a node which said 429 is asked last."""
 _OTHERS_S: Final = 0.5
 """Seconds in which a connection is made where another node could be taken."""
-_LIST_S: Final = 3.0
 _WHOLE_BYTES: Final = 64 * 1024
 """Bodies up to here are read before they are sent, in one piece."""
 
@@ -128,9 +97,10 @@ class Gateway:
 
     def __init__(self, roster: Roster, keys: Keys, settings: Settings) -> None:
         self.settings, self.keys, self.metrics, self.roster = settings, keys, Metrics(), roster
-        self._repeated: dict[tuple[str, bytes], tuple[float, str]] = {}
+        self._claims = Claims(roster)
         self._moved: dict[str, tuple[str, float]] = {}
         self._restoring: dict[str, asyncio.Lock] = {}
+        self._together = Together(roster, self._whole)
         self.is_ending = False
 
     @contextlib.asynccontextmanager
@@ -176,39 +146,39 @@ class Gateway:
 
     async def _forwarded(self, scope: Any, receive: Any, send: Any) -> None:
         key: Key = scope["groundbox.key"]
-        peer = await self._named(scope, key)
+        told = routing.named(scope)
+        body = b""
+        if scope["type"] == "http" and scope["path"] == routing.MCP:
+            body = await _Body(scope, receive).whole()
+            receive = _beginning_with(body, receive)
+            told = told or routing.sandbox_of(body)
+        peer = None if told is None else await self._of(told, scope, key)
         if scope["type"] == "websocket":
-            if peer is None:
-                raise not_found("address for WebSockets; behind a gateway it names a sandbox")
-            await pass_on_websocket(peer, self._headers(scope, key, peer), _target(scope), scope, receive, send)
+            await self._websocket(scope, receive, send, key, peer)
         elif peer is not None:
             await self._pass_on(scope, receive, send, key, peer)
-        elif scope["method"] == "POST" and scope["path"] in _PLACED:
-            await self._place(scope, receive, send, key)
-        elif scope["method"] in ("GET", "DELETE") and scope["path"] in _LISTS:
-            await (await self._all(scope, key))(scope, receive, send)
-        elif scope["method"] == "GET" and scope["path"] in _ANYWHERE:
-            await self._place(scope, receive, send, key)
+        elif (placing := routing.placing(scope, body)) is not None:
+            await self._place(scope, receive, send, key, placing)
+        elif scope["method"] in ("GET", "DELETE") and scope["path"] in routing.LISTS:
+            await (await self._together.lists(scope, key))(scope, receive, send)
+        elif scope["method"] == "GET" and scope["path"] in routing.OPENSANDBOX_LISTS:
+            await (await self._together.pages(scope, key))(scope, receive, send)
+        elif scope["method"] == "GET" and scope["path"] == routing.SUBMISSIONS:
+            await (await self._together.submissions(scope, key))(scope, receive, send)
         else:
             raise not_found("address at a gateway; docs/fleet.md lists those that are passed on")
 
-    async def _named(self, scope: Any, key: Key) -> Peer | None:
-        """The node of the id that a request holds; None where it holds none.
+    async def _of(self, told: str, scope: Any, key: Key) -> Peer | None:
+        """The node of an id; for MCP None where it is lost or never was, since any node says so in MCP's words.
 
         Raises:
             Refused: 410 where that node is lost, 404 where there never was one.
         """
-        found = _ID.search(scope["path"])
-        told = found[1] if found else None
-        if told is None and DATA_PLANE.fullmatch(scope["path"]):
-            told = next((value.decode("latin-1") for name, value in scope["headers"] if name == _ID_HEADER), None)
-        if told is None:
-            return None
         peer = self.roster.get(told[:TAG_DIGITS])
         if peer is not None and not peer.is_lost:
             return peer
         restored = await self._restored(told, key) if scope["path"].startswith("/v1/sandboxes/") else None
-        if restored is not None:
+        if restored is not None or scope["path"] == routing.MCP:
             return restored
         if peer is None:
             raise not_found("sandbox or execution")
@@ -235,14 +205,14 @@ class Gateway:
             finally:
                 self._restoring.pop(sandbox_id, None)
         self._moved[sandbox_id] = peer.node.tag, time.monotonic() + _MOVED_S
-        while len(self._moved) > _MOST_REPEATED:
+        while len(self._moved) > _MOST_MOVED:
             del self._moved[next(iter(self._moved))]
         return peer
 
     async def _move(self, kept: Kept, key: Key) -> Peer:
         """Let another node go on with a sandbox."""
         body = kept.body.encode()
-        peer = self.roster.placed(_environment_of(body), ())
+        peer = self.roster.placed(routing.environment_of(body), ())
         if peer is None:
             raise Refused(503, "no_node", "no node can go on with this sandbox now", retry_after_s=1.0)
         move = functools.partial(self.roster.catalogue.move, kept.sandbox_id, kept.generation, peer.node.tag)
@@ -280,6 +250,29 @@ class Gateway:
         key = self._as_sent(key, peer, makes=False)
         await _attended(self._passed_on(scope, send, key, peer, body), body)
 
+    async def _websocket(self, scope: Any, receive: Any, send: Any, key: Key, peer: Peer | None) -> None:
+        """Pass on a WebSocket to the node that it names, or one that begins something to a node that takes it."""
+        if peer is not None:
+            headers = self._headers(scope, key, peer)
+            await pass_on_websocket(peer, headers, _target(scope), scope, receive, send)
+            return
+        if scope["path"] != routing.OPENENV:
+            raise not_found("address for WebSockets; behind a gateway it names a sandbox")
+        tried: dict[str, str] = {}
+        while (peer := self.roster.placed(None, tried)) is not None:
+            peer.going += 1
+            try:
+                headers = self._headers(scope, self._as_sent(key, peer, makes=True), peer)
+                await pass_on_websocket(peer, headers, _target(scope), scope, receive, send)
+                return
+            except Refused as refused:  # and nothing was begun
+                if refused.status not in (MISDIRECTED, 429, 503) or refused.code.startswith("quota."):
+                    raise
+                tried[peer.node.tag] = refused.message
+            finally:
+                peer.going -= 1
+        raise self._no_node(tried)
+
     async def _passed_on(self, scope: Any, send: Any, key: Key, peer: Peer, body: _Body) -> None:
         connect_s = _OTHERS_S if peer.upstream.is_silent else CONNECT_S
         try:
@@ -289,7 +282,12 @@ class Gateway:
                     raise _lost(peer)
                 if answer.status == 204 and scope["method"] == "DELETE" and (found := _ONE.fullmatch(scope["path"])):
                     await self.roster.forget(found[1])
-                await _answer(answer, body, send)
+                if answer.status == 200 and routing.ENDPOINT.fullmatch(scope["path"]):
+                    told = b"".join([part async for part in answer.parts()])
+                    told = opensandbox.endpoint_behind(told, _headers_of(scope))
+                    await _send(send, 200, [each for each in answer.headers if each[0] != b"content-length"], told)
+                else:
+                    await _answer(answer, body, send)
         except NotSent as error:
             if peer.is_lost:
                 raise _lost(peer) from None
@@ -303,34 +301,41 @@ class Gateway:
                 raise _lost(peer) from None
             raise _unreachable(peer, str(error), began=True) from None
 
-    async def _place(self, scope: Any, receive: Any, send: Any, key: Key) -> None:
+    async def _place(self, scope: Any, receive: Any, send: Any, key: Key, placing: Placing) -> None:
         """Send something new to a node that has room; to another one where it is certain that nothing began."""
-        makes = scope["method"] == "POST"
-        if makes and scope["path"] in ("/v1/run", "/v1/batch", "/run_code", "/api/v2/execute"):
+        if placing.is_run:
             self.keys.usage(key.id).begin_run(key.quotas)
         body = _Body(scope, receive)
         whole = await body.whole()
-        await _attended(self._placed(scope, send, key, body, whole), body)
+        if scope["path"] == routing.SESSIONS and (path := routing.session_path_of(whole)):
+            there = await self._together.session_of(scope, key, path)
+            if there is not None:
+                key = self._as_sent(key, there, makes=False)
+                await _attended(self._passed_on(scope, send, key, there, body.again(whole)), body)
+                return
+        await _attended(self._placed(scope, send, key, body, whole, placing), body)
 
-    async def _placed(self, scope: Any, send: Any, key: Key, body: _Body, whole: bytes) -> None:
-        makes = scope["method"] == "POST"
-        stays = int(makes and scope["path"] in _STAYING)
+    async def _placed(self, scope: Any, send: Any, key: Key, body: _Body, whole: bytes, placing: Placing) -> None:
+        makes, stays = placing.makes, int(placing.stays)
         headers = dict(scope["headers"])
-        environment = _environment_of(whole) if makes else None
-        may_repeat = headers.get(RETRY_SAFE) == b"1" or not makes or scope["path"] in _HARMLESS
-        name = _name_of(key, headers.get(b"idempotency-key")) if makes else None
-        bound = self._bound(name, may_repeat=may_repeat)
+        environment = routing.environment_of(whole) if makes else None
+        may_repeat = headers.get(RETRY_SAFE) == b"1" or placing.is_harmless
+        name = name_of(key, headers.get(b"idempotency-key")) if makes else None
         tried: dict[str, str] = {}
         broken = 0
         refusal: tuple[int, list[tuple[bytes, bytes]], bytes] | None = None
-        while (peer := bound or self._chosen(name, environment, tried)) is not None:
+        while True:
+            peer, is_bound = await self._target(name, environment, tried, may_repeat=may_repeat)
+            if peer is None:
+                break
             tag = peer.node.tag
+            sent_key = self._as_sent(key, peer, makes=True) if makes else key
             is_made = False
             peer.going += 1
+            peer.begin_making(key.id, stays)
             try:
-                sent_key = self._as_sent(key, peer, makes=True) if makes else key
-                peer.made[key.id] = peer.made.get(key.id, 0) + stays
-                connect_s = _OTHERS_S if self.roster.has_other(peer, environment, tried) else CONNECT_S
+                may_go = (may_repeat or not is_bound) and self.roster.has_other(peer, environment, tried)
+                connect_s = _OTHERS_S if may_go else CONNECT_S
                 asked = self._asked(scope, sent_key, peer, whole, connect_s=connect_s, may_move=may_repeat)
                 async with asked as answer:
                     if answer.status == MISDIRECTED:
@@ -343,13 +348,14 @@ class Gateway:
                         refusal = answer.status, answer.headers, b"".join([part async for part in answer.parts()])
                     else:
                         is_made = answer.status < 300
-                        if answer.status == 201 and headers.get(ON_LOST.encode()) == b"restore":
+                        wishes = scope["path"] == "/v1/sandboxes" and headers.get(ON_LOST.encode()) == b"restore"
+                        if answer.status == 201 and wishes:
                             await self._keep(answer, key, peer, whole, send)
                         else:
                             await _answer(answer, body, send)
                         return
             except NotSent as error:
-                if bound is not None and not may_repeat:
+                if is_bound and not may_repeat:
                     raise _unreachable(peer, str(error), began=False) from None
                 tried[tag] = str(error)
             except Broken as error:
@@ -361,20 +367,21 @@ class Gateway:
                 tried[tag] = str(error)
             finally:
                 peer.going -= 1
-                if not is_made:
-                    peer.made[key.id] = max(0, peer.made.get(key.id, 0) - stays)
-            if bound is not None:  # it was asked before, and what became of that is not known to any other
-                bound = None
-                if refusal is not None:
-                    break
-                self._bound(name, may_repeat=may_repeat)
-            elif name is not None:
-                self._repeated.pop(name, None)
+                peer.end_making(key.id, stays, is_made=is_made)
+            if is_bound and refusal is not None:  # what became of the first request is not known to any other node
+                break
+            if is_bound and not may_repeat:  # it is lost, which is said when it is looked for again
+                continue
+            if name is not None and not await self._claims.give_up(name, even_shared=may_repeat):
+                break
         if refusal is not None:
             await _send(send, *refusal)
             return
+        raise self._no_node(tried)
+
+    def _no_node(self, tried: Mapping[str, str]) -> Refused:
         told = "; ".join(f"{self._name(tag)}: {why}" for tag, why in tried.items())
-        raise Refused(503, "no_node", f"no node can take this now{f' ({told})' if told else ''}", retry_after_s=1.0)
+        return Refused(503, "no_node", f"no node can take this now{f' ({told})' if told else ''}", retry_after_s=1.0)
 
     async def _keep(self, answer: Any, key: Key, peer: Peer, asked: bytes, send: Any) -> None:
         """Note a sandbox that is to be restored, before its maker hears of it."""
@@ -386,56 +393,37 @@ class Gateway:
         await self.roster.in_catalogue(keep)
         await _send(send, answer.status, [*answer.headers, (ON_LOST.encode(), b"restore")], told)
 
-    def _bound(self, name: tuple[str, bytes] | None, *, may_repeat: bool) -> Peer | None:
-        """The node that a request of the same name was sent to before, if there was one.
+    async def _target(
+        self, name: str | None, environment: str | None, tried: Mapping[str, str], *, may_repeat: bool
+    ) -> tuple[Peer | None, bool]:
+        """The node to send something new to, or None; and whether a request of its name was sent there before.
 
         Raises:
             Refused: That one is lost, and whether it carried the request out is not known.
         """
-        before = self._repeated.get(name) if name is not None else None
-        if before is None or before[0] < time.monotonic() - _REPEATED_S:
-            return None
-        peer = self.roster.get(before[1])
+        tag = await self._claims.known(name) if name is not None else None
+        if tag is None:
+            peer = self.roster.placed(environment, tried)
+            if name is None or peer is None:
+                return peer, False
+            tag = await self._claims.claim(name, peer.node.tag)
+            if tag == peer.node.tag:
+                return peer, False
+        peer = self.roster.get(tag)
+        if peer is None:  # it joined a moment ago, through another gateway
+            await self.roster.refresh()
+            peer = self.roster.get(tag)
         if peer is not None and not peer.is_lost:
-            return peer
+            return peer, True
         if not may_repeat:
             told = "the node that this request was sent to is lost; whether it was carried out is not known"
             raise Refused(503, "run_lost", told)
-        return None
-
-    def _chosen(self, name: tuple[str, bytes] | None, environment: str | None, tried: Mapping[str, str]) -> Peer | None:
-        """The node to send something new to, which is noted under its name."""
+        assert name is not None  # it had a tag
+        await self._claims.give_up(name, even_shared=True)
         peer = self.roster.placed(environment, tried)
-        if name is not None and peer is not None:
-            self._repeated.pop(name, None)
-            self._repeated[name] = time.monotonic(), peer.node.tag
-            while len(self._repeated) > _MOST_REPEATED:
-                del self._repeated[next(iter(self._repeated))]
-        return peer
-
-    async def _all(self, scope: Any, key: Key) -> Response:
-        """The lists of all nodes as one; a node that does not answer is named in a header."""
-        under = _LISTS[scope["path"]]
-        under = "closed" if under and scope["method"] == "DELETE" else under
-        peers = self.roster.alive
-        most_s = _LIST_S if scope["method"] == "GET" else None
-        told = await asyncio.gather(*(self._whole(scope, key, each, most_s) for each in peers))
-        together: list[Any] = []
-        missing = []
-        for peer, found in zip(peers, told, strict=True):
-            if found is None:
-                missing.append(peer.node.name)
-                continue
-            status, body = found
-            if status != 200:
-                return Response(body, status, media_type="application/json")
-            try:
-                decoded = msgspec.json.decode(body)
-                together += [*decoded[under]] if under else [*decoded]
-            except (msgspec.DecodeError, KeyError, TypeError):
-                missing.append(peer.node.name)
-        headers = {"Groundbox-Missing-Nodes": ", ".join(missing)} if missing else None
-        return json_reply({under: together} if under else together, headers=headers)
+        if peer is not None:
+            await self._claims.claim(name, peer.node.tag)
+        return peer, False
 
     async def _whole(self, scope: Any, key: Key, peer: Peer, most_s: float | None) -> tuple[int, bytes] | None:
         try:
@@ -530,7 +518,7 @@ class Gateway:
         peers = self.roster.alive
         scope = {**request.scope, "path": "/metrics", "raw_path": b"/metrics", "query_string": b""}
         key = Key(id="gateway", owner="a gateway", scopes=frozenset(("metrics",)))
-        found = await asyncio.gather(*(self._whole(scope, key, each, _LIST_S) for each in peers))
+        found = await asyncio.gather(*(self._whole(scope, key, each, LIST_S) for each in peers))
         texts = [body.decode() for told in found if told is not None for status, body in [told] if status == 200]
         lines = [*summed(texts), "# HELP groundbox_nodes Nodes by state.", "# TYPE groundbox_nodes gauge"]
         states: dict[str, int] = {}
@@ -539,10 +527,6 @@ class Gateway:
             states[state] = states.get(state, 0) + 1
         lines += [f'groundbox_nodes{{state="{state}"}} {count}' for state, count in sorted(states.items())]
         return Response("\n".join(lines) + "\n", media_type=MEDIA_TYPE)
-
-
-class _Environment(msgspec.Struct):
-    environment: str | None = None
 
 
 class _Body:
@@ -578,7 +562,18 @@ class _Body:
             self._read.set()
 
     async def whole(self) -> bytes:
+        """All of it."""
         return b"".join([part async for part in self.parts()])
+
+    def again(self, whole: bytes) -> _Body:
+        """The same body, which was read, to be sent."""
+
+        async def given() -> Any:
+            return {"type": "http.request", "body": whole, "more_body": False}
+
+        body = _Body({"headers": [(b"content-length", b"%d" % len(whole))]}, given)
+        body.is_short = True
+        return body
 
     async def gone(self) -> None:
         """Wait until the client has gone, which is not asked for while its body is read."""
@@ -620,19 +615,28 @@ async def _attended(work: Any, body: _Body) -> None:
             await asyncio.wait((task,))
 
 
+def _beginning_with(body: bytes, receive: Any) -> Any:
+    """Give a body that was read once more, and then what comes after it."""
+    is_given = False
+
+    async def given() -> Any:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return given
+
+
+def _headers_of(scope: Any) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
 def _named(scope: Any) -> dict[str, str]:
     """Headers that name a trace, where there are some."""
     wanted = (b"traceparent", b"tracestate", b"b3", b"x-b3-traceid", b"x-b3-spanid", b"x-b3-sampled", b"baggage")
     return {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in wanted}
-
-
-def _name_of(key: Key, name: bytes | None) -> tuple[str, bytes] | None:
-    """Whose request of which name it is, in a form that takes little room; None where it has no name."""
-    if name is None:
-        return None
-    if len(name) > _MOST_NAME:
-        raise Refused(400, "invalid_argument", f"Idempotency-Key: has more than {_MOST_NAME} characters")
-    return key.id, hashlib.blake2b(name, digest_size=16).digest()
 
 
 def _target(scope: Any) -> bytes:
@@ -643,16 +647,6 @@ def _target(scope: Any) -> bytes:
         pairs = [pair for pair in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if pair[0] != "token"]
         query = urlencode(pairs).encode()
     return target + b"?" + query if query else target
-
-
-def _environment_of(body: bytes) -> str | None:
-    """The environment that a request for something new names, where it does; a node says what is wrong with others."""
-    if len(body) > _MOST_LOOKED_AT or b'"environment"' not in body:
-        return None
-    try:
-        return msgspec.json.decode(body, type=_Environment).environment
-    except msgspec.DecodeError:
-        return None
 
 
 def _lost(peer: Peer) -> Refused:
@@ -674,7 +668,7 @@ _SANDBOX_TOKENS: Final = ("x-access-token", "e2b-traffic-access-token")
 
 def _admit_tokens(scope: dict[str, Any], headers: Mapping[str, str]) -> Key | None:
     """Let in requests that bring the token of one sandbox, which its node looks at."""
-    is_named = _ID_HEADER.decode() in headers and scope["type"] == "http" and DATA_PLANE.fullmatch(scope["path"])
+    is_named = routing.E2B_ID.decode() in headers and scope["type"] == "http" and DATA_PLANE.fullmatch(scope["path"])
     if is_named and any(headers.get(name, "").startswith(_TOKEN_PREFIX.decode()) for name in _SANDBOX_TOKENS):
         return _BY_TOKEN
     return None
@@ -713,6 +707,7 @@ def application(gateway: Gateway, *, secret: bytes, timing: Timing, own_host: st
     own = [
         Route("/livez", _alive),
         Route("/readyz", gateway.ready),
+        Route("/v1/ping", sandboxfusion.ping),
         Route("/metrics", gateway.show_metrics),
         *KeyRoutes(gateway.keys, store).routes(),
         Route("/v1/fleet", operators.fleet),
@@ -726,12 +721,12 @@ def application(gateway: Gateway, *, secret: bytes, timing: Timing, own_host: st
     handlers: Any = {Refused: refused, HTTPException: wrong_method, Exception: refused}
     app = Starlette(routes=own, lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    mine = ("/livez", "/readyz", "/metrics", "/v1/keys", "/v1/fleet")
+    mine = ("/livez", "/readyz", "/v1/ping", "/metrics", "/v1/keys", "/v1/fleet")
 
     async def divided(scope: Any, receive: Any, send: Any) -> None:
         path = scope.get("path", "")
         is_mine = scope["type"] == "lifespan" or any(path == each or path.startswith(f"{each}/") for each in mine)
         await (app if is_mine else gateway.forward)(scope, receive, send)
 
-    public = ("/livez", "/readyz", "/v1/fleet/join", "/v1/fleet/renew", "/v1/fleet/leave")
+    public = ("/livez", "/readyz", "/v1/ping", "/v1/fleet/join", "/v1/fleet/renew", "/v1/fleet/leave")
     return Guard(divided, gateway, own_host=own_host, over_unix=False, public=public, admissions=[_admit_tokens])

@@ -87,7 +87,11 @@ class JoinAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RenewAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A node that lives on. `used` holds processor seconds and bytes by the id of a key, since the last renewal."""
+    """A node that lives on.
+
+    `used` holds, since the last renewal and by the id of a key, processor seconds, and bytes of requests that came with
+    the token of a sandbox in its place.
+    """
 
     boot_id: str
     number: int

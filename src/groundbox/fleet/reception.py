@@ -151,8 +151,11 @@ class Reception:
     async def _renew(self, asked: RenewAsked) -> Leased:
         load = msgspec.to_builtins(asked.load)
         node = await self._roster.renew(asked.boot_id, asked.number, load)
-        for key_id, (cpu_s, _) in asked.used.items():  # bytes were counted here as they went through
-            self._keys.usage(key_id).charge(cpu_s=cpu_s)
+        for key_id, (
+            cpu_s,
+            size,
+        ) in asked.used.items():  # bytes of requests with a key were counted as they went through
+            self._keys.usage(key_id).charge(cpu_s=cpu_s, size=size)
         leased = self._leased(self._roster.take(node))
         leased.revoked = [key_id for key_id in asked.load.of_keys if self._is_revoked(key_id)]
         return leased

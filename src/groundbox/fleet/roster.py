@@ -77,6 +77,7 @@ class Peer:
         told_ends: When its lease ends as the node told itself.
         key: With which it is asked.
         going: Requests that this gateway has placed there and that go on.
+        making: Sandboxes that are being made there through this gateway, by the id of a key.
         made: Sandboxes made there since it told its load, by the id of a key.
         full_until: Asked last until then, on the monotonic clock.
         is_over: Whether the node has said itself that this boot is over.
@@ -89,6 +90,7 @@ class Peer:
     key: str
     told_ends: float = float("-inf")
     going: int = 0
+    making: dict[str, int] = dataclasses.field(default_factory=dict)
     made: dict[str, int] = dataclasses.field(default_factory=dict)
     full_until: float = 0.0
     is_over: bool = False
@@ -113,12 +115,25 @@ class Peer:
     def load(self) -> float:
         """How busy it is, as a share of what it can do."""
         load = self.node.load
-        rooms = load.get("sandboxes", 0) + sum(self.made.values())
+        rooms = load.get("sandboxes", 0) + sum(self.made.values()) + sum(self.making.values())
         return float(self.going / max(1, load.get("at_once", 1)) + rooms / max(1, load.get("most_sandboxes", 1)))
 
     def sandboxes_of(self, key_id: str) -> int:
         """How many sandboxes a key has there, as far as that was told or seen."""
-        return int(self.node.load.get("of_keys", {}).get(key_id, 0)) + self.made.get(key_id, 0)
+        told = int(self.node.load.get("of_keys", {}).get(key_id, 0))
+        return told + self.made.get(key_id, 0) + self.making.get(key_id, 0)
+
+    def begin_making(self, key_id: str, count: int) -> None:
+        """Count sandboxes that this gateway has made there, also where the node tells its load meanwhile."""
+        self.making[key_id] = self.making.get(key_id, 0) + count
+
+    def end_making(self, key_id: str, count: int, *, is_made: bool) -> None:
+        """Count them no more, or as made until the node tells its load."""
+        self.making[key_id] -= count
+        if not self.making[key_id]:
+            del self.making[key_id]
+        if is_made and count:
+            self.made[key_id] = self.made.get(key_id, 0) + count
 
     def is_full(self) -> bool:
         """Whether it said a moment ago that it takes nothing more."""

@@ -99,6 +99,10 @@ class Guard:
             return
         begun = ended = False
 
+        def charge(size: int) -> None:
+            if key is not None and key is not OWNER and not scope.get("groundbox.fleet"):  # whose gateway has counted
+                self._service.keys.usage(key.id).charge(size=size)
+
         async def watched(message: dict[str, Any]) -> None:
             nonlocal begun, ended
             if message["type"] == "http.response.start":
@@ -110,15 +114,15 @@ class Guard:
                 begun = True
             elif message["type"] == "http.response.body":
                 ended = not message.get("more_body", False)
-                self._charge(key, len(message.get("body", b"")))
+                charge(len(message.get("body", b"")))
             elif message["type"] == "websocket.send":
-                self._charge(key, _size(message))
+                charge(_size(message))
             await send(message)
 
         async def counted() -> dict[str, Any]:
             message = await receive()
             if message["type"] == "websocket.receive":
-                self._charge(key, _size(message))
+                charge(_size(message))
             return message
 
         key: Key | None = None
@@ -126,7 +130,7 @@ class Guard:
             key = await self._entered(scope)
             if scope["type"] == "http":
                 large = self._large if scope["method"] == "POST" else None  # others are not decoded
-                body = _Body(self._service.settings, receive, lambda size: self._charge(key, size), large)
+                body = _Body(self._service.settings, receive, charge, large)
                 await self._app(scope, body.receive, watched)
             else:
                 await self._app(scope, counted, watched)
@@ -191,10 +195,6 @@ class Guard:
                 raise Refused(403, "wrong_origin", "pages of other servers may not ask this one")
             return False
         return origin is not None or site is not None
-
-    def _charge(self, key: Key | None, size: int) -> None:
-        if key is not None and key is not OWNER:
-            self._service.keys.usage(key.id).charge(size=size)
 
     async def _refuse(self, refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(refused.headers)

@@ -49,6 +49,8 @@ _TABLES: Final = (
     "scopes TEXT NOT NULL, quotas TEXT NOT NULL, created DOUBLE PRECISION NOT NULL, revoked DOUBLE PRECISION)",
     "CREATE TABLE IF NOT EXISTS groundbox_used (key_id TEXT NOT NULL, day TEXT NOT NULL, "
     "cpu_s DOUBLE PRECISION NOT NULL, bytes BIGINT NOT NULL, PRIMARY KEY (key_id, day))",
+    "CREATE TABLE IF NOT EXISTS groundbox_ran (key_id TEXT NOT NULL, day TEXT NOT NULL, runs BIGINT NOT NULL, "
+    "PRIMARY KEY (key_id, day))",
 )
 
 
@@ -138,6 +140,7 @@ class Keys:
         self._problem = ""
         self._usage: dict[str, _Usage] = {}
         self._vouched: dict[str, Key] = {}
+        self._ran: dict[str, int] | None = None
         self._reading = asyncio.Lock()
         self._asking: set[asyncio.Task[None]] = set()
 
@@ -263,6 +266,24 @@ class Keys:
             self._known, self._by_id = keys, {key.id: key for key in keys.values()}
             for key_id, (cpu_s, size) in used.items():
                 self.usage(key_id).saved(cpu_s, size)
+            if any(key.quotas.runs_a_minute is not None and key.revoked is None for key in keys.values()):
+                await self._share_runs(self._store)
+
+    async def _share_runs(self, store: KeyStore) -> None:
+        """Count what other servers of this database ran against the quotas by the minute here."""
+        ran = {usage.key_id: runs for usage in self._usage.values() if (runs := usage.take_runs())}
+        try:
+            totals = await asyncio.to_thread(store.share_runs, ran, _today())
+        except Exception as error:  # as when keys are read
+            for key_id, runs in ran.items():
+                self._usage[key_id].give_back_runs(runs)
+            self._problem = str(error) if isinstance(error, GroundboxError) else f"{type(error).__name__}: {error}"
+            return
+        before, self._ran = totals if self._ran is None else self._ran, totals
+        for key_id, total in totals.items():
+            elsewhere = total - before.get(key_id, 0) - ran.get(key_id, 0)
+            if elsewhere > 0 and (key := self._by_id.get(key_id)) is not None:
+                self.usage(key_id).ran_elsewhere(elsewhere, key.quotas)
 
     async def keep_reading(self) -> None:
         """Refresh for as long as the server runs."""
@@ -295,6 +316,7 @@ class _Usage:
         self._cpu_s, self._bytes = 0.0, 0
         self._new_cpu_s, self._new_bytes = 0.0, 0
         self._tokens, self._filled_at = float("inf"), time.monotonic()
+        self._new_runs = 0
 
     @property
     def unsaved(self) -> bool:
@@ -334,13 +356,33 @@ class _Usage:
         """
         self.check_cpu(quotas)
         if quotas.runs_a_minute is not None:
-            now = time.monotonic()
-            rate = quotas.runs_a_minute / 60.0
-            self._tokens = min(quotas.runs_a_minute, self._tokens + (now - self._filled_at) * rate)
-            self._filled_at = now
+            self._fill(quotas.runs_a_minute)
             if self._tokens < 1:
-                raise _used_up("runs_a_minute", quotas.runs_a_minute, (1 - self._tokens) / rate)
+                wait_s = (1 - self._tokens) * 60.0 / quotas.runs_a_minute
+                raise _used_up("runs_a_minute", quotas.runs_a_minute, wait_s)
             self._tokens -= 1
+            self._new_runs += 1
+
+    def _fill(self, most: float) -> None:
+        """Give back what time has brought of a minute's runs."""
+        now = time.monotonic()
+        self._tokens = min(most, self._tokens + (now - self._filled_at) * most / 60.0)
+        self._filled_at = now
+
+    def take_runs(self) -> int:
+        """Runs that began since this was asked last, of those that a quota counts."""
+        runs, self._new_runs = self._new_runs, 0
+        return runs
+
+    def give_back_runs(self, runs: int) -> None:
+        """Take back what could not be told."""
+        self._new_runs += runs
+
+    def ran_elsewhere(self, runs: int, quotas: Quotas) -> None:
+        """Count runs that other servers began a moment ago; more than there was room for is waited for."""
+        if quotas.runs_a_minute is not None:
+            self._fill(quotas.runs_a_minute)
+            self._tokens -= runs
 
     def check_bytes(self, quotas: Quotas) -> None:
         """Raises Refused, 429, where the bytes of today are used up."""
@@ -435,6 +477,23 @@ class KeyStore:
             raise KeyStoreUnavailable(f"the database of keys holds what is no key: {error}") from None
         return keys, {str(key_id): (float(cpu_s), int(size)) for key_id, cpu_s, size in used}
 
+    def share_runs(self, ran: Mapping[str, int], day: str) -> dict[str, int]:
+        """Add runs that began here, and read the day's sums by key.
+
+        Raises:
+            KeyStoreUnavailable: The database is away.
+        """
+        with self._connected() as run:
+            for key_id, runs in ran.items():
+                run(
+                    "INSERT INTO groundbox_ran VALUES (?, ?, ?) ON CONFLICT (key_id, day) DO UPDATE SET "
+                    "runs = groundbox_ran.runs + excluded.runs",
+                    (key_id, day, runs),
+                )
+            run("DELETE FROM groundbox_ran WHERE day < ?", (day,))
+            rows = run("SELECT key_id, runs FROM groundbox_ran WHERE day = ?", (day,))
+        return {str(key_id): int(runs) for key_id, runs in rows}
+
     @contextlib.contextmanager
     def _connected(self) -> Any:
         """One transaction: a function that runs a statement and gives its rows."""
@@ -470,7 +529,7 @@ class KeyStore:
 
         try:
             with psycopg.connect(self._url, connect_timeout=5) as connection:
-                if connection.execute("SELECT to_regclass('groundbox_used')").fetchone() == (None,):
+                if connection.execute("SELECT to_regclass('groundbox_ran')").fetchone() == (None,):
                     # IF NOT EXISTS alone fails in all but one of several servers that come at once.
                     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
                     for table in _TABLES:

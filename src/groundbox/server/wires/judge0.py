@@ -55,7 +55,7 @@ _OF_SIGNAL: Final[Mapping[int, int]] = {signal.SIGSEGV: 7, signal.SIGXFSZ: 8, si
 _ENCODED: Final = ("source_code", "stdin", "expected_output", "stdout", "stderr", "compile_output", "message")
 _USUAL_FIELDS: Final = ("stdout", "time", "memory", "stderr", "token", "compile_output", "message", "status")
 _CPU_S, _EXTRA_S, _WALL_S = 5.0, 1.0, 10.0
-_MOST_BATCH: Final = 1000
+MOST_BATCH: Final = 1000
 _MOST_KEPT: Final = 20_000
 _KEPT_BYTES: Final = 256 * MiB
 _KEPT_S: Final = 3600.0
@@ -102,7 +102,7 @@ class _Submission:
     argv: Sequence[str]
     files: Mapping[str, bytes]
     limits: Limits
-    token: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
+    token: str
     status: int = _QUEUED
     made: datetime = dataclasses.field(default_factory=lambda: datetime.now(UTC))
     ended: datetime | None = None
@@ -161,8 +161,8 @@ class _Judge0:
         """`POST /submissions/batch`: what is not taken says why in its own place."""
         key, encoded = _key(request), _flag(request, "base64_encoded")
         asked = schemas.decoded(await request.body(), _BatchAsked).submissions
-        if not 0 < len(asked) <= _MOST_BATCH:
-            return json_reply({"error": f"number of submissions in a batch should be 1 to {_MOST_BATCH}"}, 400)
+        if not 0 < len(asked) <= MOST_BATCH:
+            return json_reply({"error": f"number of submissions in a batch should be 1 to {MOST_BATCH}"}, 400)
         told: list[Any] = []
         submissions = []
         for each in asked:
@@ -184,7 +184,7 @@ class _Judge0:
     async def show_batch(self, request: Request) -> Response:
         """`GET /submissions/batch?tokens=A,B`"""
         key, tokens = _key(request), request.query_params.get("tokens", "").split(",")
-        found = [self._find(key, token.strip()) for token in tokens[:_MOST_BATCH]]
+        found = [self._find(key, token.strip()) for token in tokens[:MOST_BATCH]]
         return json_reply({"submissions": [None if each is None else self._told(each, request) for each in found]})
 
     async def delete(self, request: Request) -> Response:
@@ -242,7 +242,7 @@ class _Judge0:
             **dict.fromkeys(("callbacks_max_tries", "callbacks_timeout", "stack_limit", "max_stack_limit"), 0),
             "allowed_languages_for_compile_options": [],
             "max_queue_size": settings.queue_length,
-            "max_submission_batch_size": _MOST_BATCH,
+            "max_submission_batch_size": MOST_BATCH,
             "submission_cache_duration": _KEPT_S,
             "number_of_runs": 1,
             "max_number_of_runs": 1,
@@ -288,7 +288,7 @@ class _Judge0:
         files = {}
         if asked.additional_files:
             files = await asyncio.to_thread(_unpacked, _bytes_of("additional_files", asked.additional_files))
-        return _Submission(key.id, asked, argv, files, self._limits(asked))
+        return _Submission(key.id, asked, argv, files, self._limits(asked), _token(self._service.sandboxes.tag))
 
     def _limits(self, asked: _Asked) -> Limits:
         usual = Limits()
@@ -397,6 +397,29 @@ class _Judge0:
                 if isinstance(chosen.get(name), str):
                     chosen[name] = base64.b64encode(chosen[name].encode("utf-8", "replace")).decode("ascii")
         return chosen
+
+
+def lost(token: str, why: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """A submission whose node was lost, as a gateway tells of it: it has ended, and is nobody's wrong answer."""
+    status = {"id": _INTERNAL, "description": _STATUSES[_INTERNAL - 1]}
+    told: dict[str, Any] = {
+        **dict.fromkeys(_USUAL_FIELDS),
+        "token": token,
+        "status": status,
+        "status_id": _INTERNAL,
+        "message": why,
+    }
+    fields = [each.strip() for each in query.get("fields", ",".join(_USUAL_FIELDS)).split(",")]
+    chosen = told if "*" in fields else {field: told[field] for field in fields if field in told}
+    if query.get("base64_encoded", "false").lower() in ("true", "1") and chosen.get("message"):
+        chosen["message"] = base64.b64encode(why.encode()).decode("ascii")
+    return chosen
+
+
+def _token(tag: str) -> str:
+    """A token that nobody can guess, in the form of a UUID; in a fleet its first twelve digits are the node's tag."""
+    token = str(uuid.uuid4())
+    return f"{tag[:8]}-{tag[8:]}{token[13:]}" if tag else token
 
 
 def _key(request: Request) -> Key:

@@ -53,7 +53,7 @@ _UNITS: Final = {"": 1, **{f"{each}": 1000**at for at, each in enumerate("kMGT",
 _WALL_S: Final = 600.0
 """Of one run, where the request names no time; the protocol has none for code."""
 _INIT_S: Final = 0.5
-_MOST_PAGE: Final = 200
+MOST_PAGE: Final = 200
 _PROBE: Final = "/dev/tcp/127.0.0.1/${JUPYTER_PORT:-44771}"
 """Part of a command by which the code interpreter's client sees whether code can be run; no port tells that here."""
 
@@ -192,11 +192,9 @@ class OpenSandbox:
         states = query.getlist("state")
         there = [each for each in self._service.sandboxes.list(key, wanted) if _WIRE in each.state]
         there = there if not states or "Running" in states else []
-        page, size = _whole(query.get("page"), 1, 10**6), _whole(query.get("pageSize"), 20, _MOST_PAGE)
-        pages = -(-len(there) // size)
-        told = {"page": page, "pageSize": size, "totalItems": len(there), "totalPages": pages}
-        items = [_described(each) for each in there[(page - 1) * size : page * size]]
-        return json_reply({"items": items, "pagination": {**told, "hasNextPage": page < pages}})
+        page, size = whole_number(query.get("page"), 1, 10**6), whole_number(query.get("pageSize"), 20, MOST_PAGE)
+        told = page_of(there, page, size)
+        return json_reply({**told, "items": [_described(each) for each in told["items"]]})
 
     async def show(self, request: Request) -> Response:
         """`GET /sandboxes/ID`"""
@@ -221,11 +219,9 @@ class OpenSandbox:
         if port not in (_EXECD_PORT, _EGRESS_PORT):
             raise not_found(f"endpoint: port {port} of a sandbox cannot be reached from outside")
         what = "execd" if port == _EXECD_PORT else "egress"
-        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        key = request.headers.get(_HEADER) or request.headers.get("x-api-key")
-        key = key or (bearer if scheme.lower() in ("bearer", "token") else None)
-        headers = {_HEADER: key} if key else {}
         host = request.headers.get("host", "localhost")
+        # Through a gateway, which says where its client asks and with which key (`endpoint_behind`).
+        headers = {} if "groundbox.fleet" in request.scope else _key_sent(request.headers)
         return json_reply({"endpoint": f"{host}/opensandbox/{what}/{held.id}", "headers": headers})
 
     # The daemon: code and commands
@@ -551,7 +547,34 @@ def _path(request: Request) -> str:
     return path
 
 
-def _whole(text: str | None, usual: int, most: int) -> int:
+def endpoint_behind(body: bytes, headers: Mapping[str, str]) -> bytes:
+    """A node's reply about an endpoint, as its gateway gives it to a client with these headers."""
+    told = msgspec.json.decode(body)
+    path = told["endpoint"][told["endpoint"].index("/") :]
+    return encoded({"endpoint": headers.get("host", "localhost") + path, "headers": _key_sent(headers)})
+
+
+def _key_sent(headers: Mapping[str, str]) -> dict[str, str]:
+    """The header by which a client brings the key again that it brought now, where it is to bring one."""
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    key = headers.get(_HEADER.lower()) or headers.get("x-api-key")
+    key = key or (bearer if scheme.lower() in ("bearer", "token") else None)
+    return {_HEADER: key} if key else {}
+
+
+def page_of(items: Sequence[Any], page: int, size: int) -> dict[str, Any]:
+    """A page of a list, with OpenSandbox's facts about pages."""
+    pages = -(-len(items) // size)
+    told = {"page": page, "pageSize": size, "totalItems": len(items), "totalPages": pages}
+    return {"items": items[(page - 1) * size : page * size], "pagination": {**told, "hasNextPage": page < pages}}
+
+
+def whole_number(text: str | None, usual: int, most: int) -> int:
+    """A number of a query, or the usual one.
+
+    Raises:
+        Refused: It is not from 1 to `most`.
+    """
     if text is None:
         return usual
     if not text.isdecimal() or not 1 <= int(text[:10]) <= most:

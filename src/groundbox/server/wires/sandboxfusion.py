@@ -94,11 +94,11 @@ def routes(service: Service) -> list[BaseRoute]:
     return [
         Route("/run_code", wire.run_code, methods=["POST"]),
         Route("/run_jupyter", wire.run_jupyter, methods=["POST"]),
-        Route("/v1/ping", _ping, methods=["GET"]),
+        Route("/v1/ping", ping, methods=["GET"]),
     ]
 
 
-async def _ping(request: Request) -> Response:
+async def ping(request: Request) -> Response:
     """`GET /v1/ping`"""
     return json_reply("pong")
 

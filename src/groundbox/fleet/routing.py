@@ -1,0 +1,156 @@
+"""Paths of all protocols that a gateway passes on, by what it does with them, and the ids that say where to.
+
+A request goes to a node by one rule: an id in it begins with the digits of the node's boot (a tag, `catalogue.py`). The
+id stands in the path; for E2B's data plane and MCP in a header; for MCP without sessions in the arguments of a call.
+What names nothing yet is placed, put together of all nodes' answers, or asked anywhere. Nothing is sent here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from groundbox.fleet.catalogue import TAG_DIGITS
+from groundbox.server.wires.e2b.access import DATA_PLANE
+
+E2B_ID: Final = b"e2b-sandbox-id"
+"""By which requests to E2B's data plane name a sandbox."""
+MCP: Final = "/mcp"
+OPENENV: Final = "/openenv/ws"
+"""A WebSocket that is an episode with a sandbox of its own."""
+SUBMISSIONS: Final = "/submissions/batch"
+SESSIONS: Final = "/api/sessions"
+OPENSANDBOX_LISTS: Final = ("/opensandbox/sandboxes", "/opensandbox/v1/sandboxes")
+ENDPOINT: Final = re.compile(r"/opensandbox/(?:v1/)?sandboxes/[0-9a-f]+/endpoints/\d+")
+_MCP_SESSION: Final = b"mcp-session-id"
+_ID: Final = re.compile(rf"(?:^|/)(?:cntr_)?([0-9a-f]{{{TAG_DIGITS + 32}}})(?=$|[/?])")
+_TOKEN: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_OF_SUBMISSION: Final = re.compile(rf"/submissions/({_TOKEN.pattern})")
+_ANYWHERE: Final = re.compile(
+    r"/v1/(?:languages|environments|openapi\.json)|/api/v2/(?:runtimes|packages)|/run_code/languages"
+    r"|/languages(?:/\d{1,9})?|/statuses|/about|/config_info"
+    r"|/api|/api/kernelspecs(?:/[^/]{1,200})?"
+    r"|/openenv/(?:state|schema|metadata|health|openapi\.json)"
+)
+_MOST_LOOKED_AT: Final = 1024 * 1024
+"""Bodies over this are not looked into: nothing else goes on while one is decoded."""
+
+
+class Placing(NamedTuple):
+    """What a request for something new is to a gateway.
+
+    Attributes:
+        is_run: It runs a program, and counts as a run.
+        makes: It needs room for a sandbox.
+        stays: It makes a sandbox that stays.
+        is_harmless: It runs nothing: a sandbox that was made where nobody asks for it is closed when it was idle.
+    """
+
+    is_run: bool = False
+    makes: bool = True
+    stays: bool = False
+    is_harmless: bool = False
+
+
+_RUN: Final = Placing(is_run=True)
+_SANDBOX: Final = Placing(stays=True, is_harmless=True)
+_QUESTION: Final = Placing(makes=False, is_harmless=True)
+_PLACED: Final[Mapping[str, Placing]] = {
+    **dict.fromkeys(("/v1/run", "/v1/batch", "/run_code", "/api/v2/execute"), _RUN),
+    **dict.fromkeys(("/run_jupyter", "/submissions", SUBMISSIONS, "/openenv/step"), _RUN),
+    **dict.fromkeys(("/v1/sandboxes", "/sandboxes", "/v2/sandboxes", *OPENSANDBOX_LISTS), _SANDBOX),
+    **dict.fromkeys(("/api/kernels", SESSIONS), _SANDBOX),
+    "/v1/containers": Placing(stays=True),
+    "/openenv/reset": Placing(is_harmless=True),
+    "/openenv/mcp": _QUESTION,
+}
+"""Of paths that make something new when they are posted to; no other id than those with a tag comes of it."""
+LISTS: Final[Mapping[str, str]] = {
+    "/v1/sandboxes": "sandboxes",
+    "/v1/executions": "executions",
+    "/sandboxes": "",
+    "/v2/sandboxes": "",
+    "/api/kernels": "",
+    SESSIONS: "",
+    "/api/contents": "content",
+}
+"""Paths whose lists of all nodes are put together: under this key of an object, or "" where the answer is a list."""
+
+
+def named(scope: Any) -> str | None:
+    """The id in a request's path or headers that begins with the tag of its node; None where there is none."""
+    path = scope["path"]
+    if found := _ID.search(path):
+        return found[1]
+    if found := _OF_SUBMISSION.fullmatch(path):
+        return tagged(found[1])
+    wanted = _MCP_SESSION if path == MCP else E2B_ID if DATA_PLANE.fullmatch(path) else None
+    if wanted is None:
+        return None
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
+
+
+def tagged(token: str) -> str:
+    """The digits of a submission's token, which is no id in form and begins with a tag all the same; or ""."""
+    return token.replace("-", "") if _TOKEN.fullmatch(token) else ""
+
+
+def placing(scope: Any, body: bytes) -> Placing | None:
+    """What a request without an id is, that one node has to answer, whichever; None for all others."""
+    method, path = scope["method"], scope["path"]
+    if method == "GET" and _ANYWHERE.fullmatch(path):
+        return _QUESTION
+    if path == MCP and method in ("GET", "POST", "DELETE"):
+        is_call = b'"tools/call"' in body
+        return Placing(is_harmless=not is_call) if is_call or b'"initialize"' in body else _QUESTION
+    return _PLACED.get(path) if method == "POST" else None
+
+
+def environment_of(body: bytes) -> str | None:
+    """The environment that a request for something new names, where it does; a node says what is wrong with others."""
+    told = _looked_into(body, b'"environment"', _Environment)
+    return told.environment if told is not None else None
+
+
+def sandbox_of(body: bytes) -> str | None:
+    """The sandbox that a call of MCP names in its arguments, where it does."""
+    told = _looked_into(body, b'"sandbox"', _Call)
+    return told.params.arguments.sandbox if told is not None else None
+
+
+def session_path_of(body: bytes) -> str | None:
+    """The path of a session of Jupyter's that is asked for; there is one session of a path."""
+    told = _looked_into(body, b'"path"', _Session)
+    return told.path if told is not None else None
+
+
+def _looked_into(body: bytes, word: bytes, kind: Any) -> Any:
+    if len(body) > _MOST_LOOKED_AT or word not in body:
+        return None
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+class _Environment(msgspec.Struct):
+    environment: str | None = None
+
+
+class _Arguments(msgspec.Struct):
+    sandbox: str | None = None
+
+
+class _Params(msgspec.Struct):
+    arguments: _Arguments = msgspec.field(default_factory=_Arguments)
+
+
+class _Call(msgspec.Struct):
+    params: _Params = msgspec.field(default_factory=_Params)
+
+
+class _Session(msgspec.Struct):
+    path: str | None = None
