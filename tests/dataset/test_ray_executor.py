@@ -20,6 +20,7 @@ from groundbox.dataset.build import CARD, PAGE, Tools, build
 from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, WorkerDied
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.processes import NEW_OBJECTS
+from groundbox.dataset.verify import verify
 
 HERE = Path(__file__).parent
 KILLED = HERE / "killed_build.py"
@@ -296,7 +297,7 @@ def test_a_cluster_with_another_version_is_refused(cluster, monkeypatch):
     from groundbox.dataset import ray_executor
 
     own = ray_executor.identity()
-    monkeypatch.setattr(ray_executor, "identity", lambda: own._replace(version="9.9", python="3.99"))
+    monkeypatch.setattr(ray_executor, "identity", lambda environment: own._replace(version="9.9", python="3.99"))
 
     with pytest.raises(
         ray_executor.FleetFailed,
@@ -404,6 +405,76 @@ def test_a_program_that_ends_its_process_costs_its_items_and_nothing_else(cluste
     assert list(sample_files.read_samples(tmp_path / "ray" / sample_files.SAMPLES)) == [
         each for each in sample_files.read_samples(tmp_path / "sound" / sample_files.SAMPLES) if each.problem != "p5"
     ]
+
+
+# Verification
+
+
+def verified(folder, tools):
+    async def whole():
+        try:
+            return await verify(folder, tools)
+        finally:
+            await tools.executor.close()
+
+    return asyncio.run(whole())
+
+
+def test_a_dataset_is_verified_with_the_same_findings_as_on_one_machine_and_poison_is_named(cluster, tmp_path):
+    built(tmp_path / "d", alike(problems(tmp_path, 9)), tools(LocalExecutor(1)))
+    rows = [
+        dataclasses.replace(row, source=f"{row.source}# poison\n") if row.item == "p3/1" else row
+        for row in sample_files.read_samples(tmp_path / "d" / sample_files.SAMPLES)
+    ]
+    with sample_files.writing(tmp_path / "d") as writer:
+        for row in rows:
+            writer.sample(row)
+
+    here = verified(tmp_path / "d", tools(LocalExecutor(1)))
+    there = verified(tmp_path / "d", tools(executor(cluster)))
+    deadly = verified(tmp_path / "d", tools(executor(cluster), DeadlyRunner()))
+
+    assert there == here
+    others = [each for each in here.differences if each.where.partition("#")[0] != "p3/1"]
+    assert [each for each in deadly.differences if each.where != "p3/1"] == others
+    (poison,) = [each for each in deadly.differences if each.where == "p3/1"]
+    assert (poison.what, poison.detail) == (
+        "worker-died", "its process died, as it does when memory runs out, 3 times"
+    )  # fmt: skip
+
+
+# A process has one connection
+
+
+def test_executors_of_a_process_share_its_connection_and_the_last_one_leaves(cluster):
+    import ray
+
+    one, other = executor(cluster), executor(cluster)
+
+    carried_out(one, Hosted("which"), [0])
+    assert ray.is_initialized()
+    carried_out(other, Hosted("which"), [0])
+
+    assert not ray.is_initialized()
+
+
+def test_a_process_that_is_in_the_cluster_already_uses_it_stays_in_it_and_joins_no_other(cluster):
+    import ray
+
+    from groundbox.dataset.ray_executor import RayExecutor
+    from groundbox.errors import InvalidArgument
+
+    ray.init(address=cluster.address, log_to_driver=False)
+    try:
+        found = carried_out(executor(cluster), Hosted("which"), [0])
+        again = carried_out(RayExecutor("auto"), Hosted("which"), [0])
+        with pytest.raises(InvalidArgument, match=f"in the Ray cluster at {cluster.address} already; name it, or ray:"):
+            RayExecutor()
+        still = ray.is_initialized()
+    finally:
+        ray.shutdown()
+
+    assert (len(found), len(again), still) == (1, 1, True)
 
 
 # A cluster of its own, and none
