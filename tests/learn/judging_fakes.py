@@ -119,3 +119,59 @@ def graded(programs, executor):
             await executor.close()
 
     return asyncio.run(main())
+
+
+class DeadlyTime(int):
+    """A number of a question about a run, which ends each process that looks for its answer.
+
+    Attributes:
+        told: File that tells how often.
+    """
+
+    def __new__(cls, told):
+        made = super().__new__(cls, 1)
+        made.told = told
+        return made
+
+    def __reduce__(self):
+        return DeadlyTime, (self.told,)
+
+    def __gt__(self, other):
+        with open(self.told, "a") as file:
+            file.write("died\n")
+        die()
+
+
+SUM = "def f(xs):\n    t = 0\n    for x in xs:\n        if x > 1:\n            t += x\n    return t\n"
+STEPS = ("`t` is 0. Then `t` becomes 2. The function returns 2.", "`t` becomes 9.", "I am sure.")
+
+
+def rewarded(rewards):
+    """Rewards of each function for batches with right, wrong and doubled completions, and some without a verdict."""
+    programs = [f"def double(n):\n    return n * {n % 4}" for n in range(8)]
+    programs += ["import os\nos._exit(0)", "def double(n", ""]
+    count = len(programs)
+    ends = "import os\ndef check(candidate):\n    os._exit(0)\n"
+    cases = json.dumps([{"args": [2], "expected": 4}, {"args": [0], "expected": 0}])
+    checks = [{"kind": "value", "value": "[1, 2]"}, {"kind": "call", "value": "5"}, {"kind": "text", "value": "two"}]
+    questions = [
+        {"kind": "state", "name": "t", "line": 4, "time": 3},
+        {"kind": "next_line", "line": 4, "time": 1},
+        {"kind": "branch", "line": 4},
+        {"kind": "state", "name": "t", "line": 4, "time": 9},
+    ]
+    about = {"source": [SUM] * 4, "call": ["f"] * 4}
+    return {
+        "tests": rewards.tests(programs, [["assert double(3) == 6"]] * (count - 1) + [ends], ["double"] * count),
+        "cases": rewards.cases(programs, [cases] * count, ["double"] * count),
+        "answers": rewards.answers(
+            [f"Answer: {each}" for each in ("[1, 2]", "f([2, 3])", "three")], checks, source=[SUM] * 3, entry=["f"] * 3
+        ),
+        "facts": rewards.facts(
+            [f"Answer: {each}" for each in (2, 3, [False, True], 2)],
+            question=questions,
+            args=[[[1, 2, 3]]] * 4,
+            **about,
+        ),
+        "steps": rewards.steps([f"{each}\n\nAnswer: 2" for each in (*STEPS, STEPS[0])], args=[[[1, 2]]] * 4, **about),
+    }
