@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from dataset_fakes import DeadlyRunner, FakeRunner, Hosted, deadly_tell, die, prove, tell, threshold
+from ray_clusters import OWN, insist, two_machines
 
 from groundbox.dataset import sample_files, store
 from groundbox.dataset.build import CARD, PAGE, Tools, build
@@ -25,14 +26,6 @@ from groundbox.dataset.verify import verify
 HERE = Path(__file__).parent
 KILLED = HERE / "killed_build.py"
 FINAL = (*sample_files.FILES, CARD, PAGE)
-SETTINGS = {
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # as the executor has it, before Ray is imported
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",
-    "RAY_grpc_client_keepalive_time_ms": "5000",
-    "RAY_grpc_client_keepalive_timeout_ms": "5000",
-    "PYTHONPATH": os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE)]),
-}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
@@ -40,36 +33,10 @@ pytestmark = [
 ]
 
 
-OWN = {"num_cpus": 1, "object_store_memory": 80 << 20}
-
-
-def insist(start):
-    """Start something of Ray, three times: it gives one of its processes 15 s, whatever else the machine does."""
-    for again in (True, True, False):
-        try:
-            return start()
-        except Exception as error:
-            if not again or "timed out during startup" not in str(error):
-                raise
-    raise AssertionError
-
-
 @pytest.fixture(scope="module")
 def cluster():
-    """One of two machines with a processor each."""
-    before = dict(os.environ)
-    os.environ.update(SETTINGS)
-    from ray.cluster_utils import Cluster
-
-    head = {**OWN, "include_dashboard": False}
-    started = insist(lambda: Cluster(initialize_head=True, head_node_args=head))
-    try:
-        insist(lambda: started.add_node(**OWN))
+    with two_machines(HERE) as started:
         yield started
-    finally:
-        started.shutdown()
-        os.environ.clear()
-        os.environ.update(before)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.fleet.on_ray import NAMESPACE, Daemon, RayNode, _names, _nodes, ray_nodes
 from tests.fleet.conftest import SECRET
 
+TOKEN = secrets.token_hex(32)  # Ray reads it once in a process
 WAITS = """
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -213,7 +214,7 @@ def test_no_machine_is_asked_with_a_secret_that_is_soon_guessed():
 
 @pytest.fixture
 def ray(monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else one is written into the home folder
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)  # else one is written into the home folder
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     found = pytest.importorskip("ray", reason="Ray is not installed here")
     folder = f"/tmp/gbray-{os.getpid()}"  # paths of Ray's sockets have to be short
