@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from dataset_fakes import DeadlyRunner, FakeRunner, Hosted, deadly_tell, die, prove, tell, threshold
+from dataset_fakes import DeadlyRunner, FakeRunner, Hosted, deadly_tell, die, pause, prove, tell, threshold
 from ray_clusters import OWN, insist, two_machines
 
 from groundbox.dataset import sample_files, store
@@ -177,6 +177,20 @@ def test_where_nothing_is_done_any_more_the_build_ends_and_says_what_is_where(cl
 
     with pytest.raises(FleetFailed, match=r"nothing was done for 2 s: run shard 0 on \S+ \(.*\) for \d+ s"):
         carried_out(executor(cluster, stall_s=2.0), Hosted("hold"), [str(tmp_path)])
+
+
+def test_a_time_in_which_there_was_nothing_to_do_is_no_stall(cluster):
+    async def with_a_pause():
+        ray = executor(cluster, stall_s=2.0)
+        try:
+            await ray.compute(threshold, Shard(stage="run", number=0, payload=0))
+            await asyncio.sleep(3.0)
+            # Longer than it takes to look after the machines once.
+            return await ray.compute(pause, Shard(stage="run", number=1, payload=1.5))
+        finally:
+            await ray.close()
+
+    assert asyncio.run(with_a_pause()) == {"jsonl": b"1.5"}
 
 
 def test_a_build_ends_for_a_head_that_does_not_answer_in_place_of_waiting_for_it(cluster, tmp_path, monkeypatch):

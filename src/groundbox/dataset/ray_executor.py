@@ -429,6 +429,8 @@ class RayExecutor:
         *,
         programs: bool,
     ) -> None:
+        if not self._under_way():
+            self._done_at = time.monotonic()  # nothing was to be done meanwhile, as between the batches of a trainer
         options = self._serve.options(
             num_cpus=1, max_retries=0, scheduling_strategy=self._on(machine), name=f"{shard.stage}-{shard.number}"
         )

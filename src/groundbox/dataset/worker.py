@@ -20,7 +20,7 @@ from groundbox.dataset import files
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.hosts import portable
 from groundbox.dataset.processes import NEW_OBJECTS
-from groundbox.errors import EnvironmentFailed
+from groundbox.errors import EnvironmentFailed, GroundboxError
 from groundbox.jail import NAMESPACES
 from groundbox.jail.probe import missing, probe
 from groundbox.sandbox import environments
@@ -150,8 +150,12 @@ def _own(environment: str) -> Identity:
 def _work(data: bytes) -> Any:
     """The copy of a work; of those that were not asked for the longest, none is kept."""
     works = _Process.works
-    # The driver may run code here anyway.
-    work = works.pop(data) if data in works else pickle.loads(data)  # noqa: S301
+    try:
+        # The driver may run code here anyway.
+        work = works.pop(data) if data in works else pickle.loads(data)  # noqa: S301
+    except Exception as error:  # of any kind: of a package that is not here, say
+        told = f"what is to be done cannot be read on this machine: {type(error).__name__}: {error}"
+        raise GroundboxError(f"{told}. All machines need the same packages") from error
     works[data] = work
     while len(works) > _MOST_WORKS:
         del works[next(iter(works))]

@@ -134,3 +134,21 @@ def test_rewards_of_one_machine_import_nothing_of_ray():
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert (ran.stdout, ran.stderr) == ("[1.0] []\n", "")
+
+
+def test_a_forked_process_does_not_use_the_callers_executor():
+    program = (
+        "import os\nfrom groundbox.dataset.executor import LocalExecutor\n"
+        "from groundbox.learn.rewards.rewarding import Rewards\nfrom groundbox.errors import InvalidArgument\n"
+        "rewards = Rewards(executor=LocalExecutor(1, hosts=1))\n"
+        "if not os.fork():\n"
+        "    try:\n        rewards.answers(['Answer: 1'], [{'kind': 'value', 'value': '1'}])\n"
+        "    except InvalidArgument as error:\n        print(error, flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    words = "executor: is of the process that this one was forked from; give its name\n"
+    assert (ran.returncode, ran.stdout) == (0, words)

@@ -93,7 +93,7 @@ class Rewards:
         self._settings = Settings(
             limits=limits, options=dict(options or {}), partial=partial, step_truth=step_truth or StepTruth()
         )
-        self._at_once, self._given = at_once, executor
+        self._at_once, self._given, self._made_in = at_once, executor, os.getpid()
         self._judges: list[tuple[asyncio.AbstractEventLoop, Judge]] = []
         self._executor: _Joined | None = None
         self._joining = threading.Lock()
@@ -347,6 +347,8 @@ class Rewards:
             joined = self._executor
             if joined is None or joined.pid != os.getpid():
                 is_ours = isinstance(self._given, str)
+                if not is_ours and self._made_in != os.getpid():
+                    raise InvalidArgument("executor", "is of the process that this one was forked from; give its name")
                 environment = str(self._settings.options.get("environment", "default"))
                 executor = (
                     named(self._given, environment=environment, tell=logger.warning)
