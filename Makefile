@@ -19,8 +19,8 @@
 #   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
 #   make clients          .venv-clients with other people's clients of the server's protocols, and the tests that drive
 #                         them against it, and the kernel of notebooks; ARGS as above
-#   make ray              .venv-ray with Ray and a server that stands for S3, and the tests of builds on clusters, and of parts in
-#                         object stores (five minutes); ALL=1: with all that machines go through (twelve); ARGS as above
+#   make ray              .venv-ray with Ray and a server that stands for S3, and the tests of builds, judging and rewards on
+#                         clusters, and of parts in object stores (five minutes); ALL=1: with all that machines go through (twelve); ARGS as above
 #   make training         .venv-train with torch and trainers, and a model of 20,000 weights trained in it; ARGS as above
 #   make experiment       small models that learn from direct answers, raw traces and proven narrations, compared
 #                         (25 minutes; QUICK=1: two, LONG=1: all arms, three seeds); results in experiment-output/
@@ -124,9 +124,10 @@ clients: setup .venv-clients/stamp .venv-adapters/stamp
 	@touch $@
 
 # One after the other: Ray gives its processes 15 s to start, whatever else the machine does.
-IN_RAY   := PYTHONPATH=src .venv-ray/bin/python -m pytest -n 0
-OF_RAY   := tests/dataset/test_object_store.py tests/dataset/test_ray_executor.py tests/dataset/test_ray_machines.py tests/fleet/test_on_ray.py
-IN_SHORT := bucket or same_bytes_as_on_one_machine or without_power or head_that_does_not_answer
+IN_RAY   := PYTHONPATH=$(CURDIR)/src .venv-ray/bin/python -m pytest -n 0
+OF_RAY   := tests/dataset/test_object_store.py tests/dataset/test_ray_executor.py tests/dataset/test_ray_machines.py tests/fleet/test_on_ray.py \
+            tests/learn/test_ray.py
+IN_SHORT := bucket or same_bytes_as_on_one_machine or rewards_are_the_same or without_power or head_that_does_not_answer
 
 ray: setup .venv-ray/stamp
 	$(IN_RAY) $(OF_RAY) $(if $(ALL)$(ARGS),$(ARGS),-k '$(IN_SHORT)')

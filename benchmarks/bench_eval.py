@@ -104,7 +104,7 @@ async def ours(url: str, suite: Suite, out: Path) -> tuple[float, dict[str, Any]
     executor = LocalExecutor()
     runner = SandboxRunner(at_once=executor.workers)
     means = Means(runner=runner, limits=Limits(), sandbox={})
-    tools = model.Tools(means=means, executor=executor, at_once=AT_ONCE, judges=executor.workers)
+    tools = model.Tools(means=means, executor=executor, at_once=AT_ONCE)
     begun = time.perf_counter()
     endpoint = Endpoint(url, "m", at_once=AT_ONCE, timeout_s=60)
     with results.opened(out, {"suite": suite.name}, {}) as kept:

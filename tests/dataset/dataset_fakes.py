@@ -262,6 +262,11 @@ def threshold(shard):
     return {"jsonl": str(gc.get_threshold()[0]).encode()}
 
 
+def pause(shard):
+    time.sleep(shard.payload)
+    return {"jsonl": str(shard.payload).encode()}
+
+
 def die(shard):
     os._exit(9)
 

@@ -16,10 +16,19 @@ from pathlib import Path
 import pytest
 from dataset_fakes import Hosted, die, fail, interrupt, part, threshold
 
-from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, WorkerDied, carry_out, quarantining
+from groundbox.dataset import executor as executors
+from groundbox.dataset.executor import (
+    LocalExecutor,
+    Shard,
+    ShardFailed,
+    WorkerDied,
+    carry_out,
+    in_order,
+    quarantining,
+)
 from groundbox.dataset.part_store import Store
 from groundbox.dataset.processes import NEW_OBJECTS
-from groundbox.errors import SandboxUnavailable
+from groundbox.errors import InvalidArgument, SandboxUnavailable
 
 
 def shards(count):
@@ -105,6 +114,95 @@ def test_failures_that_come_at_once_are_all_taken_note_of(tmp_path, caplog):
     gc.collect()
 
     assert caplog.messages == []
+
+
+def ordered(count, submit, capacity=3):
+    """Numbers of the shards that came, with how many were begun by then."""
+    begun = []
+
+    async def all_of_them():
+        def each():
+            for shard in shards(count):
+                begun.append(shard.number)
+                yield shard
+
+        return [
+            (shard.number, part["jsonl"], len(begun))
+            async for shard, part in in_order(each(), submit=submit, capacity=lambda: capacity)
+        ]
+
+    return asyncio.run(all_of_them())
+
+
+def test_parts_that_are_not_kept_come_in_order_whichever_is_done_first():
+    running, most = set(), [0]
+
+    async def submit(shard):
+        running.add(shard.number)
+        most[0] = max(most[0], len(running))
+        await asyncio.sleep(0.002 * (shard.number % 3 == 0))
+        running.discard(shard.number)
+        return part(shard)
+
+    found = ordered(20, submit)
+
+    assert [each[:2] for each in found] == [(number, str(number).encode()) for number in range(20)]
+    assert most == [3]
+
+
+def test_no_more_parts_wait_for_a_late_one_than_a_few_for_each_that_is_under_way():
+    late = asyncio.Event()
+    done = []
+
+    async def submit(shard):
+        if shard.number == 0:
+            await late.wait()
+        done.append(shard.number)
+        if len(done) == 11:  # so many of 12 wait for the first one, and no other one is begun
+            asyncio.get_running_loop().call_later(0.01, late.set)
+        return part(shard)
+
+    found = ordered(100, submit)
+
+    assert found[0] == (0, b"0", 12)
+    assert done[11] == 0
+    assert len(done) == 100
+
+
+def test_a_part_that_fails_ends_those_that_are_under_way():
+    stopped = []
+
+    async def submit(shard):
+        if shard.number == 1:
+            raise LookupError("one")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.append(shard.number)
+
+    with pytest.raises(LookupError, match="one"):
+        ordered(9, submit)
+
+    assert stopped == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "words"),
+    [
+        (
+            "rays://1.2.3.4:6379",
+            None,
+            r"--executor: takes local, ray or ray://HOST:PORT, and not 'rays://1.2.3.4:6379'",
+        ),
+        ("ray://", None, "--executor: takes local"),
+        ("local://here", None, "--executor: takes local"),
+        ("ray://1.2.3.4", None, "--executor: takes ray://HOST:PORT, and 'ray://1.2.3.4' has no port"),
+        ("ray://1.2.3.4:6379", 2, "--workers: is for this machine"),
+    ],
+)
+def test_an_executor_that_there_is_not_is_refused_by_name(name, workers, words):
+    with pytest.raises(InvalidArgument, match=words):
+        executors.named(name, workers=workers)
 
 
 def test_computing_is_done_in_other_processes():

@@ -13,25 +13,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from dataset_fakes import DeadlyRunner, FakeRunner, Hosted, deadly_tell, die, prove, tell, threshold
+from dataset_fakes import DeadlyRunner, FakeRunner, Hosted, deadly_tell, die, pause, prove, tell, threshold
+from ray_clusters import OWN, insist, two_machines
 
 from groundbox.dataset import part_store, sample_files
 from groundbox.dataset.build import CARD, PAGE, Tools, build
 from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, WorkerDied
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.processes import NEW_OBJECTS
+from groundbox.dataset.verify import verify
 
 HERE = Path(__file__).parent
 KILLED = HERE / "killed_build.py"
 FINAL = (*sample_files.FILES, CARD, PAGE)
-SETTINGS = {
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # as the executor has it, before Ray is imported
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",
-    "RAY_grpc_client_keepalive_time_ms": "5000",
-    "RAY_grpc_client_keepalive_timeout_ms": "5000",
-    "PYTHONPATH": os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE)]),
-}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
@@ -39,36 +33,10 @@ pytestmark = [
 ]
 
 
-OWN = {"num_cpus": 1, "object_store_memory": 80 << 20}
-
-
-def insist(start):
-    """Start something of Ray, three times: it gives one of its processes 15 s, whatever else the machine does."""
-    for again in (True, True, False):
-        try:
-            return start()
-        except Exception as error:
-            if not again or "timed out during startup" not in str(error):
-                raise
-    raise AssertionError
-
-
 @pytest.fixture(scope="module")
 def cluster():
-    """One of two machines with a processor each."""
-    before = dict(os.environ)
-    os.environ.update(SETTINGS)
-    from ray.cluster_utils import Cluster
-
-    head = {**OWN, "include_dashboard": False}
-    started = insist(lambda: Cluster(initialize_head=True, head_node_args=head))
-    try:
-        insist(lambda: started.add_node(**OWN))
+    with two_machines(HERE) as started:
         yield started
-    finally:
-        started.shutdown()
-        os.environ.clear()
-        os.environ.update(before)
 
 
 @pytest.fixture
@@ -211,6 +179,20 @@ def test_where_nothing_is_done_any_more_the_build_ends_and_says_what_is_where(cl
         carried_out(executor(cluster, stall_s=2.0), Hosted("hold"), [str(tmp_path)])
 
 
+def test_a_time_in_which_there_was_nothing_to_do_is_no_stall(cluster):
+    async def with_a_pause():
+        ray = executor(cluster, stall_s=2.0)
+        try:
+            await ray.compute(threshold, Shard(stage="run", number=0, payload=0))
+            await asyncio.sleep(3.0)
+            # Longer than it takes to look after the machines once.
+            return await ray.compute(pause, Shard(stage="run", number=1, payload=1.5))
+        finally:
+            await ray.close()
+
+    assert asyncio.run(with_a_pause()) == {"jsonl": b"1.5"}
+
+
 def test_a_build_ends_for_a_head_that_does_not_answer_in_place_of_waiting_for_it(cluster, tmp_path, monkeypatch):
     from groundbox.dataset import ray_executor
 
@@ -296,7 +278,7 @@ def test_a_cluster_with_another_version_is_refused(cluster, monkeypatch):
     from groundbox.dataset import ray_executor
 
     own = ray_executor.identity()
-    monkeypatch.setattr(ray_executor, "identity", lambda: own._replace(version="9.9", python="3.99"))
+    monkeypatch.setattr(ray_executor, "identity", lambda environment: own._replace(version="9.9", python="3.99"))
 
     with pytest.raises(
         ray_executor.FleetFailed,
@@ -404,6 +386,76 @@ def test_a_program_that_ends_its_process_costs_its_items_and_nothing_else(cluste
     assert list(sample_files.read_samples(tmp_path / "ray" / sample_files.SAMPLES)) == [
         each for each in sample_files.read_samples(tmp_path / "sound" / sample_files.SAMPLES) if each.problem != "p5"
     ]
+
+
+# Verification
+
+
+def verified(folder, tools):
+    async def whole():
+        try:
+            return await verify(folder, tools)
+        finally:
+            await tools.executor.close()
+
+    return asyncio.run(whole())
+
+
+def test_a_dataset_is_verified_with_the_same_findings_as_on_one_machine_and_poison_is_named(cluster, tmp_path):
+    built(tmp_path / "d", alike(problems(tmp_path, 9)), tools(LocalExecutor(1)))
+    rows = [
+        dataclasses.replace(row, source=f"{row.source}# poison\n") if row.item == "p3/1" else row
+        for row in sample_files.read_samples(tmp_path / "d" / sample_files.SAMPLES)
+    ]
+    with sample_files.writing(tmp_path / "d") as writer:
+        for row in rows:
+            writer.sample(row)
+
+    here = verified(tmp_path / "d", tools(LocalExecutor(1)))
+    there = verified(tmp_path / "d", tools(executor(cluster)))
+    deadly = verified(tmp_path / "d", tools(executor(cluster), DeadlyRunner()))
+
+    assert there == here
+    others = [each for each in here.differences if each.where.partition("#")[0] != "p3/1"]
+    assert [each for each in deadly.differences if each.where != "p3/1"] == others
+    (poison,) = [each for each in deadly.differences if each.where == "p3/1"]
+    assert (poison.what, poison.detail) == (
+        "worker-died", "its process died, as it does when memory runs out, 3 times"
+    )  # fmt: skip
+
+
+# A process has one connection
+
+
+def test_executors_of_a_process_share_its_connection_and_the_last_one_leaves(cluster):
+    import ray
+
+    one, other = executor(cluster), executor(cluster)
+
+    carried_out(one, Hosted("which"), [0])
+    assert ray.is_initialized()
+    carried_out(other, Hosted("which"), [0])
+
+    assert not ray.is_initialized()
+
+
+def test_a_process_that_is_in_the_cluster_already_uses_it_stays_in_it_and_joins_no_other(cluster):
+    import ray
+
+    from groundbox.dataset.ray_executor import RayExecutor
+    from groundbox.errors import InvalidArgument
+
+    ray.init(address=cluster.address, log_to_driver=False)
+    try:
+        found = carried_out(executor(cluster), Hosted("which"), [0])
+        again = carried_out(RayExecutor("auto"), Hosted("which"), [0])
+        with pytest.raises(InvalidArgument, match=f"in the Ray cluster at {cluster.address} already; name it, or ray:"):
+            RayExecutor()
+        still = ray.is_initialized()
+    finally:
+        ray.shutdown()
+
+    assert (len(found), len(again), still) == (1, 1, True)
 
 
 # A cluster of its own, and none

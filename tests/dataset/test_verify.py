@@ -6,14 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from dataset_fakes import FakeRunner, prove, tell
+from dataset_fakes import DeadlyRunner, FakeRunner, prove, tell
 from test_build import tools
 
 import groundbox
 from groundbox.dataset import narration, sample_files
 from groundbox.dataset.build import REPORT, Tools, build
+from groundbox.dataset.executor import LocalExecutor
 from groundbox.dataset.narration import claims_in, unproven_claims
 from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.reproof import Difference
 from groundbox.dataset.verify import verify
 from groundbox.errors import InvalidArgument
 from groundbox.trace.claims import BadClaims
@@ -100,6 +102,43 @@ def test_another_program_is_told(dataset):
     )
 
     assert {where for where, _ in told(verified(dataset))} >= {changed.item}
+
+
+def by_hosts(folder, runner):
+    """What comes of it where other processes run and prove."""
+    executor = LocalExecutor(2, hosts=2)
+
+    async def whole():
+        try:
+            return await verify(folder, dataclasses.replace(tools(runner=runner), executor=executor))
+        finally:
+            await executor.close()
+
+    return asyncio.run(whole())
+
+
+def test_other_processes_find_the_same_in_the_same_order(dataset):
+    rewritten(dataset, lambda row: dataclasses.replace(row, claims=10_000), first=9)
+
+    found = by_hosts(dataset, FakeRunner())
+
+    assert found == verified(dataset)
+    assert [each.where for each in found.differences] == ["made/temperatures/0", "made/temperatures/1"]
+
+
+def test_a_program_that_ends_its_process_is_told_and_costs_no_other_item(dataset):
+    rows = list(sample_files.read_samples(dataset / sample_files.SAMPLES))
+    of_the_first = sum(each.item == rows[0].item for each in rows)
+    row = rewritten(dataset, lambda row: dataclasses.replace(row, source=f"{row.source}# poison\n"), first=of_the_first)
+    whole = verified(dataset)
+
+    found = by_hosts(dataset, DeadlyRunner())
+
+    assert [each for each in found.differences if each.where == row.item] == [
+        Difference(where=row.item, what="worker-died", detail="its process died, as it does when memory runs out")
+    ]
+    assert {each.where for each in found.differences} == {row.item}
+    assert (found.items, found.samples) == (whole.items, whole.samples)
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """Nodes that outlive who started them: as daemons of a machine, and on the machines of a Ray cluster."""
 
 import contextlib
+import dataclasses
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -14,9 +16,10 @@ import pytest
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
 from groundbox.errors import GroundboxError, InvalidArgument
-from groundbox.fleet.on_ray import NAMESPACE, Daemon, ray_nodes
+from groundbox.fleet.on_ray import NAMESPACE, Daemon, RayNode, _names, _nodes, ray_nodes
 from tests.fleet.conftest import SECRET
 
+TOKEN = secrets.token_hex(32)  # Ray reads it once in a process
 WAITS = """
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -162,6 +165,48 @@ def test_nobody_else_reads_a_daemons_folder(daemon):
         Daemon("ada", str(daemon.folder.parent))
 
 
+def test_a_link_in_place_of_a_daemons_folder_is_not_followed(tmp_path):
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / "node-ada").symlink_to(tmp_path / "own")
+
+    with pytest.raises(GroundboxError, match="node-ada' is not this user's alone; remove it"):
+        Daemon("ada", str(tmp_path))
+
+    assert list((tmp_path / "own").iterdir()) == []
+
+
+def test_a_long_log_is_put_aside_when_a_daemon_is_started(daemon):
+    log = daemon.folder / "log"
+    with log.open("wb") as file:
+        file.truncate((16 << 20) + 1)
+
+    daemon.adopt(command(), {}, wait_s=30)
+
+    assert (daemon.folder / "log.1").stat().st_size == (16 << 20) + 1
+    assert log.stat().st_size == 0
+
+
+def machine(number, name, host):
+    return {"NodeID": f"{number}", "NodeManagerHostname": name, "NodeManagerAddress": host}
+
+
+def test_two_raylets_of_one_machine_have_one_name_and_two_machines_of_one_name_are_refused():
+    assert _names([machine(1, "ada b", "10.0.0.1"), machine(2, "ada b", "10.0.0.1")]) == {
+        "1": ("ada-b", "10.0.0.1"),
+        "2": ("ada-b", "10.0.0.1"),
+    }
+    with pytest.raises(GroundboxError, match="the machines 10.0.0.1 and 10.0.0.2 are both called ada, .*hostname"):
+        _names([machine(1, "ada", "10.0.0.1"), machine(2, "ada", "10.0.0.2")])
+
+
+def test_a_node_that_one_of_two_raylets_has_started_is_told_as_started():
+    node = RayNode(name="ada", url="http://10.0.0.1:1/", pid=7, was_there=True)
+    started = dataclasses.replace(node, was_there=False)
+
+    assert _nodes([started, node]) == _nodes([node, started]) == [started]
+    assert _nodes([node, node]) == [node]
+
+
 def test_no_machine_is_asked_with_a_secret_that_is_soon_guessed():
     with pytest.raises(InvalidArgument, match="GROUNDBOX_JOIN_SECRET"):
         ray_nodes("http://127.0.0.1:8000", secret="short")
@@ -169,7 +214,7 @@ def test_no_machine_is_asked_with_a_secret_that_is_soon_guessed():
 
 @pytest.fixture
 def ray(monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else one is written into the home folder
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)  # else one is written into the home folder
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     found = pytest.importorskip("ray", reason="Ray is not installed here")
     folder = f"/tmp/gbray-{os.getpid()}"  # paths of Ray's sockets have to be short
@@ -209,6 +254,16 @@ def test_a_node_outlives_its_actor_and_its_cluster_and_is_adopted(fleet_of, ray,
         assert (first.was_there, second.was_there, second.pid) == (False, True, first.pid)
         assert told["stdout"] == "42\n"
         until(lambda: fleet.node(first.name)["state"] == "left" if fleet.node(first.name) else True)
+
+
+@pytest.mark.slow
+def test_a_machine_whose_node_does_not_start_is_named_with_its_last_words(ray, tmp_path):
+    given = {"secret": SECRET, "folder": str(tmp_path / "ray"), "options": ["--no-such-option"]}
+
+    with pytest.raises(GroundboxError) as told:
+        ray_nodes("http://127.0.0.1:9", **given)
+
+    assert re.match(r"\S+ \(\S+\): the node \S+ ended before it answered: .*--no-such-option", str(told.value))
 
 
 def _kill(pid):

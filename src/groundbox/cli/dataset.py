@@ -8,25 +8,25 @@ import re
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from groundbox.cli.ending import can_go_on, ends_tidily, say
 from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
+from groundbox.cli.executors import Start, takes_executor, takes_workers
 from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import check_host
 from groundbox.cli.terminal import one_line
 from groundbox.dataset import narration
 from groundbox.dataset.build import Tools
-from groundbox.dataset.executor import DEADLINE_S, STALL_S, Executor, LocalExecutor
 from groundbox.dataset.files import published
 from groundbox.dataset.grammar import CONSTRUCTS, Grammar
 from groundbox.dataset.grammar import problems as problems_of
 from groundbox.dataset.item_runs import RunLimits
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problems.reading import FORMATS
-from groundbox.dataset.program_runner import SandboxRunner
+from groundbox.dataset.program_runner import ExecutedRunner, SandboxRunner
 from groundbox.dataset.progress import Line, Progress, Quiet
 from groundbox.dataset.selection import Shares, Taste
 from groundbox.dataset.tasks.registry import TASKS
@@ -45,8 +45,6 @@ _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _USUAL = {field.name: field for field in dataclasses.fields(BuildOptions)}
 _USUAL_TRANSLATION: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(TranslateOptions)}
 _path = click.Path(path_type=Path)
-_RAY: Final = "ray"
-_workers = click.option("--workers", type=click.IntRange(min=1), metavar="N", help="By default one for each processor.")
 _json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else there.")
 
 
@@ -99,26 +97,18 @@ def _number(name: str, default: float, words: str, *, least: float = 1, most: fl
 @_number("validation", Shares().validation, "Share of the problems.", least=0, most=1)
 @_number("test", Shares().test, "Share of the problems.", least=0, most=1)
 @click.option("--tokenizer", type=_path, metavar="FILE", help="A tokenizer.json to report lengths in.")
-@_workers
-@click.option(
-    "--executor",
-    default="local",
-    show_default=True,
-    metavar="local|ray[://HOST:PORT]",
-    help="Who carries it out: this machine, or a Ray cluster that it is a part of; without an address, one of its own.",
-)
+@takes_workers
+@takes_executor
 @click.option(
     "--parts",
     metavar="URL|DIR",
     help="Keep what is done there, too, such as s3://BUCKET/PREFIX, so that the build can go on from another machine.",
 )
-@_number("deadline-s", DEADLINE_S, "With ray: seconds after which a shard is given to a second process too.", least=1)
-@_number("stall-s", STALL_S, "With ray: seconds without anything done, after which the build ends.", least=1)
 @_json
 @ends_tidily
 def build(
     more: tuple[Path, ...], problems: tuple[Path, ...], out: Path, tokenizer: Path | None, workers: int | None,
-    executor: str, parts: str | None, *, as_json: bool, **given: Any,
+    start: Start, parts: str | None, *, as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Builds a dataset in DIR from files of problems.
 
@@ -130,8 +120,7 @@ def build(
     if not problems and not more:
         raise click.UsageError("name at least one file with --problems")
     options = _options((*problems, *more), given)
-    start = _executor(executor, workers, given)
-    tools = dataclasses.replace(_tools(workers, options.trace, tokenizer, start), parts=parts)
+    tools = dataclasses.replace(_tools(start, options.trace, tokenizer), parts=parts)
     with can_go_on(out, "done", tools.progress.end):
         report = _carried_out(make(options, out, tools), tools)
     if as_json:
@@ -215,10 +204,13 @@ def generate(out: Path, count: int, statements: str, constructs: tuple[str, ...]
 @_number("max-trace-chars", _USUAL_TRANSLATION["max_trace_chars"], "Longest trace that the model is shown.")
 @_number("timeout-s", 600.0, "Seconds that one answer may take, before it is asked for again.", least=1)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first items; it can be raised later.")
-@_workers
+@takes_workers
+@takes_executor
 @_json
 @ends_tidily
-def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **given: Any) -> int:
+def translate(
+    folder: Path, out: Path, workers: int | None, start: Start, *, as_json: bool, **given: Any
+) -> int:  # fmt: skip
     """Has a language model tell the runs of the dataset in DIR, and keeps what is proven, as a dataset in DIR2.
 
     Every program is run again, its trace is shown to the model, and every claim of the answer is checked; an
@@ -249,7 +241,8 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
         )
 
     connect(out)  # a URL that is none, or a library that is missing, is told before anything is done
-    tools = _tools(workers, options_of(folder), None)
+    tools = _tools(start, options_of(folder))
+    tools = dataclasses.replace(tools, runner=ExecutedRunner(tools.runner, tools.executor))  # what asks stays here
     with can_go_on(out, "done", tools.progress.end):
         report = _carried_out(translate_dataset(folder, out, options, tools, connect), tools)
     if as_json:
@@ -261,10 +254,11 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
 
 @dataset.command()
 @click.argument("folder", metavar="DIR", type=_path)
-@_workers
+@takes_workers
+@takes_executor
 @_json
 @ends_tidily
-def verify(folder: Path, workers: int | None, *, as_json: bool) -> int:
+def verify(folder: Path, workers: int | None, start: Start, *, as_json: bool) -> int:
     """Runs every program of a dataset again and proves every claim, answer and digest anew.
 
     Exits with 1 when something differs, and says what.
@@ -272,7 +266,7 @@ def verify(folder: Path, workers: int | None, *, as_json: bool) -> int:
     from groundbox.dataset.verify import options_of
     from groundbox.dataset.verify import verify as prove_again
 
-    tools = _tools(workers, options_of(folder), None)
+    tools = _tools(start, options_of(folder))
     found = _carried_out(prove_again(folder, tools), tools)
     for each in found.differences:
         if as_json:
@@ -346,35 +340,7 @@ def _licence(text: str) -> tuple[str, str]:
     return Path(name).name, licence
 
 
-def _executor(name: str, workers: int | None, given: dict[str, Any]) -> Callable[[Callable[[str], None]], Executor]:
-    """What makes the executor of `--executor`, given whom it tells what a person should know.
-
-    Raises:
-        click.UsageError: There is none of this name.
-    """
-    if name == "local":
-        return lambda tell: LocalExecutor(workers)
-    kind, colon, address = name.partition("://")
-    if kind != _RAY or bool(colon) != bool(address):
-        raise click.UsageError("--executor takes local, ray or ray://HOST:PORT")
-    if address and workers:
-        raise click.UsageError("--workers is for this machine; those of a cluster are where it was started")
-
-    def start(tell: Callable[[str], None]) -> Executor:
-        from groundbox.dataset.ray_executor import RayExecutor
-
-        times = {"deadline_s": given["deadline_s"], "stall_s": given["stall_s"]}
-        return RayExecutor(address or None, workers=workers, tell=tell, **times)
-
-    return start
-
-
-def _tools(
-    workers: int | None,
-    trace: TraceOptions,
-    tokenizer: Path | None,
-    start: Callable[[Callable[[str], None]], Executor] | None = None,
-) -> Tools:
+def _tools(start: Start, trace: TraceOptions, tokenizer: Path | None = None) -> Tools:
     from groundbox.dataset.build_statistics import from_file
 
     def tell(words: str) -> None:
@@ -383,7 +349,7 @@ def _tools(
 
     check_host()
     progress: Progress = Line(sys.stderr) if sys.stderr.isatty() else Quiet()
-    executor = start(tell) if start else LocalExecutor(workers)
+    executor = start(tell)
     return Tools(
         runner=SandboxRunner(at_once=executor.workers, options=trace),
         executor=executor,

@@ -5,32 +5,33 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import os
 import platform
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
-from groundbox.cli.ending import can_go_on, ends_tidily
+from groundbox.cli.ending import can_go_on, ends_tidily, say
 from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
+from groundbox.cli.executors import Start, takes_executor, takes_workers
 from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import Asked, check_host, takes_sandbox
 from groundbox.cli.results import write_file
 from groundbox.cli.terminal import one_line
+from groundbox.dataset.executor import Executor
 from groundbox.errors import InvalidArgument
 from groundbox.version import own_version
 
 _MODEL: Final = frozenset({".json", ".jinja", ".txt", ".model", ".safetensors", ".bin"})
 """Endings of files of a model's folder on which replies depend: configuration, template, tokenizer, weights."""
 
+_Result = TypeVar("_Result")
 _path = click.Path(path_type=Path, dir_okay=False)
 _samples = click.option("--samples", required=True, type=_path, metavar="FILE", help="Lines of JSON, plain or .gz.")
 _out = click.option("--out", type=_path, metavar="FILE", help="What came of each sample, one line of JSON for each.")
-_workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="By default one for each processor.")
 _json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else there.")
 
 
@@ -83,19 +84,24 @@ def eval() -> None:
     "--trained-on", type=click.Path(path_type=Path), metavar="PATH",
     help="The model's folder with its card, or the dataset it was trained on.",
 )  # fmt: skip
-@_workers
+@takes_workers
+@takes_executor
 @_json
 @takes_sandbox
 @ends_tidily
-def model(suite: str, out: Path, workers: int | None, *, as_json: bool, asked: Asked, **given: Any) -> int:
+def model(
+    suite: str, out: Path, workers: int | None, start: Start, *, as_json: bool, asked: Asked, **given: Any
+) -> int:  # fmt: skip
     """Scores a model on a suite: accuracy, length, and how many of the steps it tells are true.
 
     Suites: dataset:DIR, cruxeval-output:FILE, cruxeval-input:FILE, humaneval:FILE, mbpp:FILE, pal:FILE,
     reasoning-gym[:KINDS], lm-eval:TASKS, inspect:TASK, and those of other packages. Killed and started again with the
     same arguments, it asks no question twice. What got no reply is listed and counts for nothing.
+    With --executor ray://HOST:PORT replies are judged on other machines, with the same results; lm-eval and inspect
+    are judged here.
     """
     check_host(asked)
-    run = _ModelRun(suite, out, workers or len(os.sched_getaffinity(0)), asked, given)
+    run = _ModelRun(suite, out, start, asked, given)
     with can_go_on(out, "answered"):
         report = run_until_signal(run.carry_out())
     if as_json:
@@ -140,7 +146,7 @@ def compare(a: Path, b: Path, page: Path | None, seed: int, resamples: int, *, a
 class _ModelRun:
     """One call of `eval model`: its options, checked before anything is asked, and the work that they ask for."""
 
-    def __init__(self, suite: str, out: Path, workers: int, asked: Asked, given: Mapping[str, Any]) -> None:
+    def __init__(self, suite: str, out: Path, start: Start, asked: Asked, given: Mapping[str, Any]) -> None:
         from groundbox.learn.evaluation import trained
         from groundbox.learn.evaluation.model import drawn
         from groundbox.learn.evaluation.suites import Wanted, open_suite
@@ -157,7 +163,7 @@ class _ModelRun:
             raise click.UsageError("name the model as the endpoint knows it with --model NAME")
         if self.way != "endpoint" and given["more"]:
             raise click.UsageError(f"--option is a key of requests to an endpoint, and of no use to --{self.way}")
-        self.out, self.workers, self.asked, self.given = out, workers, asked, given
+        self.out, self.start, self.asked, self.given = out, start, asked, given
         wanted = Wanted(
             split=given["split"], tasks=given["tasks"], seed=given["seed"], size=given["size"],
             include=given["include_path"],
@@ -171,7 +177,6 @@ class _ModelRun:
 
     async def carry_out(self) -> dict[str, Any]:
         """Ask, judge, and write the report."""
-        from groundbox.dataset.executor import LocalExecutor
         from groundbox.dataset.program_runner import SandboxRunner
         from groundbox.dataset.progress import Line, Progress, Quiet
         from groundbox.learn.evaluation.model import Tools, evaluate
@@ -181,25 +186,24 @@ class _ModelRun:
 
         limits, options = _options_of(self.asked)
         progress: Progress = Line(sys.stderr) if sys.stderr.isatty() else Quiet()
-        executor = LocalExecutor(self.workers)
-        runner = SandboxRunner(
-            at_once=self.workers, options=getattr(self.suite, "trace_options", None) or TraceOptions()
-        )
-        tools = Tools(
-            means=Means(runner=runner, limits=limits, sandbox=options),
-            executor=executor,
-            at_once=self.given["concurrency"],
-            judges=self.workers,
-            progress=progress,
-        )
         connecting = self._source(progress)  # what is wrong with it is told before a folder is made
-        with opened(self.out, self._settings, self._versions()) as results:
-            async with connecting as source:
-                try:
+        executor = self.start(functools.partial(_say, progress.end))
+        try:
+            runner = SandboxRunner(
+                at_once=executor.workers, options=getattr(self.suite, "trace_options", None) or TraceOptions()
+            )
+            tools = Tools(
+                means=Means(runner=runner, limits=limits, sandbox=options),
+                executor=executor,
+                at_once=self.given["concurrency"],
+                progress=progress,
+            )
+            with opened(self.out, self._settings, self._versions()) as results:
+                async with connecting as source:
                     return await evaluate(self.suite, self.questions, source, results, self._facts(), tools)
-                finally:
-                    progress.end()
-                    await executor.close()
+        finally:
+            progress.end()
+            await executor.close()
 
     def _source(self, progress: Any) -> Any:
         from groundbox.dataset.translation.endpoint import Endpoint
@@ -322,13 +326,14 @@ def _tell_model(report: Mapping[str, Any], out: Path) -> None:
 @click.option("--problems", type=_path, metavar="FILE", help="HumanEval's lines; by default the samples hold them.")
 @click.option("--k", "ks", type=click.IntRange(1), multiple=True, default=(1, 10, 100), show_default=True, metavar="K")
 @_out
-@_workers
+@takes_workers
+@takes_executor
 @_json
 @takes_sandbox
 @ends_tidily
 def humaneval(
-    samples: Path, problems: Path | None, ks: Sequence[int], out: Path | None, workers: int | None, *, as_json: bool,
-    asked: Asked,
+    samples: Path, problems: Path | None, ks: Sequence[int], out: Path | None, workers: int | None, start: Start, *,
+    as_json: bool, asked: Asked,
 ) -> int:  # fmt: skip
     """Tells pass@k of samples: {"task_id", "completion"} or {"task_id", "solution"} a line.
 
@@ -340,7 +345,9 @@ def humaneval(
 
     given, used = read_samples(samples, None if problems is None else read_problems(problems))
     limits, options = _sandbox(asked)
-    judged = run_until_signal(judge_all(given, used, limits=limits, options=options, workers=_at_once(workers)))
+    judged = _carried_out(
+        start, lambda executor: judge_all(given, used, limits=limits, options=options, executor=executor)
+    )
     rows = zip(given, judged, strict=True)
     _write(out, [{"task_id": one.task_id, "passed": each.passed, **dataclasses.asdict(each)} for one, each in rows])
     found = counts(given, judged)
@@ -358,11 +365,15 @@ def humaneval(
     help="Largest difference, as a share of answers above 1.",
 )  # fmt: skip
 @_out
-@_workers
+@takes_workers
+@takes_executor
 @_json
 @takes_sandbox
 @ends_tidily
-def pal(samples: Path, tolerance: float, out: Path | None, workers: int | None, *, as_json: bool, asked: Asked) -> int:
+def pal(
+    samples: Path, tolerance: float, out: Path | None, workers: int | None, start: Start, *, as_json: bool,
+    asked: Asked,
+) -> int:  # fmt: skip
     """Tells how many programs give the right number: {"question", "program", "answer"} a line.
 
     Each runs in a fresh sandbox; its number is what solution() returns, or the last one that it prints.
@@ -372,8 +383,9 @@ def pal(samples: Path, tolerance: float, out: Path | None, workers: int | None, 
 
     items = read_items(samples)
     limits, options = _sandbox(asked)
-    scored = run_until_signal(
-        score_all(items, limits=limits, options=options, tolerance=tolerance, workers=_at_once(workers))
+    scored = _carried_out(
+        start,
+        lambda executor: score_all(items, limits=limits, options=options, tolerance=tolerance, executor=executor),
     )
     _write(out, [dataclasses.asdict(one) for one in scored])
     right = sum(one.right for one in scored)
@@ -403,8 +415,23 @@ def _options_of(asked: Asked) -> tuple[Any, dict[str, Any]]:
     return options.pop("limits"), options
 
 
-def _at_once(workers: int | None) -> int:
-    return workers or len(os.sched_getaffinity(0))
+def _carried_out(start: Start, work: Callable[[Executor], Coroutine[Any, Any, list[_Result]]]) -> list[_Result]:
+    """Do the work by an executor, which ends with it."""
+
+    async def whole() -> list[_Result]:
+        executor = start(functools.partial(_say, lambda: None))
+        try:
+            return await work(executor)
+        finally:
+            await executor.close()
+
+    return run_until_signal(whole())
+
+
+def _say(before: Callable[[], None], words: str) -> None:
+    """Tell what an executor has to say, on a line of its own."""
+    before()
+    say(one_line(words))
 
 
 def _write(out: Path | None, rows: Sequence[dict[str, Any]]) -> None:

@@ -1,18 +1,21 @@
 """Carries out shards of work: on this machine here, on many elsewhere.
 
 A shard is idempotent: doing it twice gives the same part, so an executor may do it again whenever it is in doubt.
-Only the caller of `carry_out` keeps parts; an executor owns nothing.
+Only the caller of `carry_out` keeps parts; an executor owns nothing. Parts that need not be kept go through `in_order`.
 """
 
 from __future__ import annotations
 
+import abc
 import asyncio
+import collections
 import contextlib
 import dataclasses
+import json
 import logging
 import multiprocessing
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, Protocol, TypeAlias
@@ -20,7 +23,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from groundbox.dataset.hosts import Host, HostDied, HostFailed
 from groundbox.dataset.part_store import Store
 from groundbox.dataset.processes import begin, starting
-from groundbox.errors import GroundboxError
+from groundbox.errors import GroundboxError, InvalidArgument
 
 logger = logging.getLogger(__name__)
 Part: TypeAlias = Mapping[str, bytes]
@@ -32,12 +35,18 @@ STALL_S: Final = 1800.0
 """Wall seconds without any shard done on other machines, after which a build ends."""
 _WORKERS_OF_A_HOST: Final = 4
 """Processors that one event loop keeps busy with programs that run for a moment."""
+_RAY: Final = "ray"
+_MOST_IN_SHARD: Final = 16
+_SHARDS_EACH: Final = 2
+"""Shards of a list for each that an executor takes at once, so that no machine has long nothing left to do."""
+_WINDOW: Final = 4
+"""Shards that are begun and not handed on yet, for each that an executor takes at once: an early one may be late."""
 DIED: Final = "its process died, as it does when memory runs out"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shard:
-    """A numbered piece of a stage's work, as JSON values."""
+    """A numbered piece of a stage's work. Its payload can be pickled, and is all that the work needs beside itself."""
 
     stage: str
     number: int
@@ -81,6 +90,69 @@ class Divisible(Protocol):
         """The part of a piece that cannot be carried out: all that is in it is dropped."""
 
 
+class Listwise(abc.ABC):
+    """Work on a list: a value for each entry of its payload, which hangs on that entry alone. It is `Divisible`.
+
+    The part is JSON, for `values`; so a result has been through it wherever it was made.
+    """
+
+    @abc.abstractmethod
+    def lost(self, entry: Any, reason: str) -> Any:
+        """Return the value of an entry that ends each process in which it is worked on."""
+
+    def pieces(self, shard: Shard) -> list[Shard]:
+        """See Divisible.pieces: an entry each."""
+        return [dataclasses.replace(shard, payload=[each]) for each in shard.payload]
+
+    def joined(self, found: Sequence[Part]) -> Part:
+        """See Divisible.joined."""
+        return listed([each for part in found for each in values(part)])
+
+    def given_up(self, piece: Shard, reason: str) -> Part:
+        """See Divisible.given_up."""
+        return listed([self.lost(each, reason) for each in piece.payload])
+
+
+class Listing(Running, Divisible, Protocol):
+    """Work that runs programs for a list, as a `Listwise` with a coroutine for `__call__` does."""
+
+
+async def values_of(work: Listing, entries: Sequence[Any], executor: Executor, *, stage: str) -> list[Any]:
+    """The values of a `Listwise` work for these entries, in their order, whoever carries it out.
+
+    Raises:
+        ShardFailed: One could not be carried out.
+    """
+    if isinstance(executor, LocalExecutor) and executor.hosts == 1:
+        return values(await work(Shard(stage=stage, number=0, payload=list(entries)))) if entries else []
+    size = max(1, min(_MOST_IN_SHARD, -(-len(entries) // (_SHARDS_EACH * executor.capacity))))
+    shards = (
+        Shard(stage=stage, number=number, payload=list(entries[at : at + size]))
+        for number, at in enumerate(range(0, len(entries), size))
+    )
+    found: list[Any] = []
+    parts = in_order(
+        shards,
+        submit=lambda shard: quarantining(lambda each: executor.run(work, each), work, shard),
+        capacity=lambda: executor.capacity,
+    )
+    async with contextlib.aclosing(parts):
+        async for _, part in parts:
+            found += values(part)
+    return found
+
+
+def listed(found: Sequence[Any]) -> Part:
+    """Write a part of `Listwise`: its values, which JSON has words for."""
+    return {"json": json.dumps(found).encode()}
+
+
+def values(part: Part) -> list[Any]:
+    """Read what `listed` wrote."""
+    found: list[Any] = json.loads(part["json"])
+    return found
+
+
 class Executor(Protocol):
     """Carries out shards, several at once, in any order."""
 
@@ -106,6 +178,53 @@ class Executor(Protocol):
 
     async def close(self) -> None:
         """Stop all that is under way."""
+
+
+def named(
+    name: str,
+    *,
+    workers: int | None = None,
+    environment: str = "default",
+    tell: Callable[[str], None] = lambda words: None,
+    deadline_s: float = DEADLINE_S,
+    stall_s: float = STALL_S,
+) -> Executor:
+    """The executor of a name: `local`, `ray` for a cluster of this machine's own, or `ray://HOST:PORT`.
+
+    Args:
+        workers: Processors of this machine to use; None for all.
+        environment: See RayExecutor.
+        tell: Is told, in a sentence, what a person should know.
+
+    Raises:
+        InvalidArgument: There is none of this name, or no cluster at the address.
+        ExtraMissing: Ray is wanted, and not installed.
+        FleetFailed: No machine of the cluster can be used.
+    """
+    check_name(name, workers)
+    if name == "local":
+        return LocalExecutor(workers)
+    from groundbox.dataset.ray_executor import RayExecutor
+
+    address = name.partition("://")[2] or None
+    return RayExecutor(
+        address, workers=workers, environment=environment, tell=tell, deadline_s=deadline_s, stall_s=stall_s
+    )
+
+
+def check_name(name: str, workers: int | None = None) -> None:
+    """Refuse what `named` would refuse without a look at any cluster.
+
+    Raises:
+        InvalidArgument: There is no executor of this name, or it takes no number of workers.
+    """
+    kind, colon, address = name.partition("://")
+    if name != "local" and (kind != _RAY or bool(colon) != bool(address)):
+        raise InvalidArgument("--executor", f"takes local, ray or ray://HOST:PORT, and not {name!r}")
+    if address != "auto" and address and not address.rpartition(":")[2].isdecimal():
+        raise InvalidArgument("--executor", f"takes ray://HOST:PORT, and {name!r} has no port")
+    if address and workers:
+        raise InvalidArgument("--workers", "is for this machine; those of a cluster are where it was started")
 
 
 class LocalExecutor:
@@ -241,6 +360,47 @@ async def carry_out(
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def in_order(
+    shards: Iterable[Shard], *, submit: Callable[[Shard], Awaitable[Part]], capacity: Callable[[], int]
+) -> AsyncGenerator[tuple[Shard, Part], None]:
+    """Do shards whose parts are not kept, and yield each with its part, in the order in which they were given.
+
+    Args:
+        capacity: As of `carry_out`.
+    """
+    begun: collections.deque[tuple[Shard, asyncio.Future[Part]]] = collections.deque()
+    try:
+        for shard in shards:
+            begun.append((shard, asyncio.ensure_future(submit(shard))))
+            while _is_full(begun, capacity()):
+                await _any_done(part for _, part in begun)
+                while begun and begun[0][1].done():
+                    yield begun[0][0], begun.popleft()[1].result()
+        while begun:
+            await _any_done(part for _, part in begun)
+            while begun and begun[0][1].done():
+                yield begun[0][0], begun.popleft()[1].result()
+    finally:
+        for _, part in begun:
+            part.cancel()
+        await asyncio.gather(*(part for _, part in begun), return_exceptions=True)
+
+
+def _is_full(begun: collections.deque[tuple[Shard, asyncio.Future[Part]]], capacity: int) -> bool:
+    return sum(not part.done() for _, part in begun) >= capacity or len(begun) >= _WINDOW * capacity
+
+
+async def _any_done(parts: Iterable[asyncio.Future[Part]]) -> None:
+    """Wait until one more is done; the first error of those that are is raised."""
+    parts = list(parts)
+    under_way = [part for part in parts if not part.done()]
+    if under_way:
+        await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+    for part in parts:
+        if part.done():
+            part.result()
 
 
 async def quarantining(submit: Callable[[Shard], Awaitable[Part]], work: Divisible, shard: Shard) -> Part:

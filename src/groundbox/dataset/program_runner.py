@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
+import json
+import zlib
 from typing import Any, Final, Protocol
 
 from groundbox.dataset.cpu_time import CpuMeter
-from groundbox.dataset.item import Answer, Fault
+from groundbox.dataset.executor import Executor, Part, Shard, WorkerDied
+from groundbox.dataset.item import Answer, Fault, answer_from_json
 from groundbox.dataset.problem import ABSENT, Case
 from groundbox.errors import SandboxLost
 from groundbox.execution import Execution
@@ -124,6 +128,58 @@ class MeteredRunner:
     async def close(self) -> None:
         """See Runner.close."""
         await self._runner.close()
+
+
+class ExecutedRunner:
+    """Has each program run by an executor, for work that stays in this process, as what waits for a model does.
+
+    Args:
+        runner: Of the machine that runs a program.
+    """
+
+    def __init__(self, runner: Runner, executor: Executor) -> None:
+        self._runner, self._executor = runner, executor
+        self._work, self._numbers = _One(runner), itertools.count()
+
+    async def run(self, request: Request) -> RunResult:
+        """See Runner.run. A program that ends each process that runs it has lost its sandbox, too."""
+        shard = Shard(stage="program", number=next(self._numbers), payload=request)
+        try:
+            part = await self._executor.run(self._work, shard)
+        except WorkerDied as died:
+            raise SandboxLost(died.reason) from None
+        told = json.loads(part["json"])
+        trace = Trace.loads(zlib.decompress(part["trace"]), own=True) if "trace" in part else None
+        answer, drawn = answer_from_json(told.pop("answer")), tuple(told.pop("drawn"))
+        return RunResult(**told, answer=answer, drawn=drawn, trace=trace)
+
+    def shared(self, hosts: int) -> Runner:
+        """See Runner.shared: what runs elsewhere already is not handed over once more."""
+        return self._runner.shared(hosts)
+
+    async def close(self) -> None:
+        """See Runner.close."""
+        await self._runner.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class _One:
+    """Work for `Executor.run`: a request in, what its run gave out."""
+
+    runner: Runner
+
+    def shared(self, hosts: int) -> _One:
+        """See Running.shared."""
+        return _One(self.runner.shared(hosts))
+
+    async def __call__(self, shard: Shard) -> Part:
+        """See Executor.run."""
+        ran = await self.runner.run(shard.payload)
+        told = {
+            field.name: getattr(ran, field.name) for field in dataclasses.fields(RunResult) if field.name != "trace"
+        }
+        part = {"json": json.dumps({**told, "answer": dataclasses.asdict(ran.answer)}).encode()}
+        return part if ran.trace is None else {"trace": zlib.compress(ran.trace.dumps(), 1), **part}
 
 
 class SandboxRunner:

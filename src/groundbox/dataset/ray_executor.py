@@ -6,8 +6,8 @@ shard is, and to hear of a machine's death from more than Ray. A shard is one Ra
 processes stay for the build, and each keeps one copy of the work and one event loop, so that the templates of its
 sandboxes are started once.
 
-Before its first shard, and once more with each, a worker process says which groundbox, Python and environment it has;
-a machine with others, or without a sandbox, is not used, and `tell` is told so.
+Before its first shard, and once more with each, a worker process (`groundbox.dataset.worker`) says which groundbox,
+Python and environment it has; a machine with others, or without a sandbox, is not used, and `tell` is told so.
 
 A task that fails is one of two things. Either its process died while its machine answers: that counts against the
 shard, which is taken for the cause after `_MOST_DEATHS` times. Or the machine is lost: it is gone from Ray's list, or
@@ -29,21 +29,13 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import gc
-import importlib
 import os
 import pickle
-import platform
-import secrets
-import socket
-import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
-from groundbox.dataset import files
 from groundbox.dataset.executor import (
     DEADLINE_S,
     DIED,
@@ -55,14 +47,9 @@ from groundbox.dataset.executor import (
     ShardFailed,
     WorkerDied,
 )
-from groundbox.dataset.hosts import portable
-from groundbox.dataset.processes import NEW_OBJECTS
-from groundbox.errors import EnvironmentFailed, ExtraMissing, GroundboxError, InvalidArgument, SandboxUnavailable
-from groundbox.jail import NAMESPACES
-from groundbox.jail.probe import missing, probe
-from groundbox.sandbox import environments
-from groundbox.sandbox.portal import PORTAL
-from groundbox.version import own_version
+from groundbox.dataset.ray_connection import CONNECTION, need
+from groundbox.dataset.worker import DEFAULT, Answer, Greeting, Identity, greet, identity, serve
+from groundbox.errors import GroundboxError, SandboxUnavailable
 
 _PROGRAMS_AT_ONCE: Final = 2
 """Of a worker process: while one starts or is read, the other computes."""
@@ -76,28 +63,9 @@ _PING_S: Final = 5.0
 _SILENT_S: Final = 30.0
 _ALONE_S: Final = 60.0
 _GREETING_S: Final = 120.0
-_CONNECT_S: Final = 10.0
 _FAREWELL_S: Final = 15.0
 """For Ray to leave the cluster, which waits for its head."""
-_OBJECT_STORE_BYTES: Final = 200 << 20
-_SETTINGS: Final = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # What Ray has to say of a machine that died, with its last lines, goes to stdout otherwise, which is ours.
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
-    # Otherwise tasks on a machine that vanished are noticed after minutes.
-    "RAY_grpc_client_keepalive_time_ms": "5000",
-    "RAY_grpc_client_keepalive_timeout_ms": "5000",
-    # A process that has not heard from the head for 60 s is ended by Ray, with 1 and a line of Ray's log.
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
-}
-_SETTINGS_OF_OUR_OWN: Final = {
-    "RAY_AUTH_MODE": "token",
-    "RAY_worker_niceness": "0",
-    "RAY_health_check_initial_delay_ms": "5000",
-    "RAY_health_check_period_ms": "2000",
-    "RAY_health_check_timeout_ms": "5000",
-    "RAY_health_check_failure_threshold": "3",
-}
+_MOST_PICKLED: Final = 4
 _T = TypeVar("_T")
 
 
@@ -105,46 +73,6 @@ class FleetFailed(GroundboxError):
     """No machine carries out shards any more, or nothing comes of it. What is done stays; the build can be resumed."""
 
     program_ran = True
-
-
-class Identity(NamedTuple):
-    """What decides the bytes that a process writes, beside the work and the shard.
-
-    Attributes:
-        code: Digest of groundbox's own Python files.
-        environment: Interpreter and lock of what guests import, or why there is none.
-    """
-
-    version: str
-    code: str
-    python: str
-    machine: str
-    environment: str
-
-    def differences(self, other: Identity) -> str:
-        """Tell which differ, `here` (of this one) first."""
-        pairs = zip(self._fields, self, other, strict=True)
-        return ", ".join(f"{name}: {mine} here, {theirs} there" for name, mine, theirs in pairs if mine != theirs)
-
-
-class _Answer(NamedTuple):
-    """What a worker process says of a shard.
-
-    Attributes:
-        part: None where it failed.
-        error: The exception, or its words; the identity where it is another one.
-        cpu_s: Processor seconds that the process spent on it, without its sandboxes.
-    """
-
-    part: Mapping[str, bytes] | None
-    error: Exception | Identity | str
-    cpu_s: float
-
-
-class _Greeting(NamedTuple):
-    identity: Identity
-    lacking: str
-    niceness: int
 
 
 class _Died(Exception):
@@ -207,15 +135,18 @@ class RayExecutor:
         workers: int | None = None,
         deadline_s: float = DEADLINE_S,
         stall_s: float = STALL_S,
+        environment: str = DEFAULT,
         tell: Callable[[str], None] = lambda words: None,
     ) -> None:
         """Join a cluster, or start one on this machine.
 
         Args:
-            address: `HOST:PORT` of the cluster's head, or `auto`; this machine has to be one of it. None starts one.
+            address: `HOST:PORT` of the cluster's head, or `auto`; this machine has to be one of it. None starts one. A
+                process that Ray started, or that has joined the cluster, uses it as it is.
             workers: Processors of the one that is started.
             deadline_s: Wall seconds after which a shard is given to a second machine as well.
             stall_s: Wall seconds without any shard done, after which the build ends.
+            environment: Name of the one that programs import from, which has to be the same on all machines.
             tell: Is told, in a sentence, what a person should know.
 
         Raises:
@@ -224,21 +155,23 @@ class RayExecutor:
             FleetFailed: No machine of it can be used.
         """
         self.deadline_s, self.stall_s, self._tell = deadline_s, stall_s, tell
-        self._identity = identity()
-        self._ray, self._affinity = _started(address, workers or len(os.sched_getaffinity(0)))
-        self._serve, self._greet = self._ray.remote(_serve), self._ray.remote(_greet)
+        self._identity = identity(environment)
+        self._ray = CONNECTION.joined(address, workers or len(os.sched_getaffinity(0)))
+        self._affinity = need("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        self._serve, self._greet = self._ray.remote(serve), self._ray.remote(greet)
         self._here = str(self._ray.get_runtime_context().get_node_id())
         self._machines: dict[str, _Machine] = {}
         self._watching: asyncio.Task[None] | None = None
         self._room: asyncio.Event | None = None
         self._broken: GroundboxError | None = None
         self._done_at = self._usable_at = self._listed_at = time.monotonic()
-        self._pickled: tuple[object, bytes] | None = None
+        self._pickled: list[tuple[object, bytes]] = []
         self._spent_s = self._told_s = 0.0
+        self._closed = False
         try:
             self._begin()
         except BaseException:
-            self._ray.shutdown()
+            CONNECTION.left()
             raise
 
     @property
@@ -269,14 +202,19 @@ class RayExecutor:
         return LocalExecutor(1, hosts=1)
 
     async def close(self) -> None:
-        """See Executor.close. Leaves the cluster; one that was started here ends."""
+        """See Executor.close. Leaves the cluster, if no other executor of this process is in it and Ray did not start
+        the process; a cluster that was started here ends. Idempotent.
+        """
+        if self._closed:
+            return
+        self._closed = True
         tasks = [each.ping for each in self._machines.values() if each.ping] + [self._watching]
         for task in tasks:
             if task is not None:
                 task.cancel()
         await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
         with contextlib.suppress(TimeoutError):  # its head is gone, and the cluster with it
-            await _within(_FAREWELL_S, _beside(self._ray.shutdown))
+            await _within(_FAREWELL_S, _beside(CONNECTION.left))
 
     # Machines
 
@@ -308,12 +246,13 @@ class RayExecutor:
 
     def _asked(self, machine: _Machine) -> Any:
         """A greeting, which takes no processor of the machine's shards."""
-        return self._greet.options(num_cpus=0, max_retries=0, scheduling_strategy=self._on(machine)).remote()
+        options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": self._on(machine)}
+        return self._greet.options(**options).remote(self._identity.of)
 
     def _on(self, machine: _Machine) -> Any:
         return self._affinity(machine.id, soft=False)
 
-    def _take(self, machine: _Machine, greeting: _Greeting) -> None:
+    def _take(self, machine: _Machine, greeting: Greeting) -> None:
         """Use a machine, or not."""
         again, machine.greeted, machine.heard = machine.greeted, True, time.monotonic()
         if differences := self._identity.differences(greeting.identity):
@@ -427,7 +366,7 @@ class RayExecutor:
             self._room = asyncio.Event()
             self._watching = asyncio.create_task(self._watch())
         data = self._bytes_of(work, programs=programs)
-        attempts: dict[asyncio.Task[_Answer], _Attempt] = {}
+        attempts: dict[asyncio.Task[Answer], _Attempt] = {}
         deaths, losses = 0, 0
         try:
             while True:
@@ -455,9 +394,12 @@ class RayExecutor:
 
     def _bytes_of(self, work: Any, *, programs: bool) -> bytes:
         """The work for a worker process; the same object gives the same bytes, by which it is known there."""
-        if self._pickled is None or self._pickled[0] is not work:
-            self._pickled = work, pickle.dumps(work.shared(1) if programs else work)
-        return self._pickled[1]
+        for known, data in self._pickled:
+            if known is work:
+                return data
+        data = pickle.dumps(work.shared(1) if programs else work)
+        self._pickled = [(work, data), *self._pickled[: _MOST_PICKLED - 1]]
+        return data
 
     async def _place(self, besides: frozenset[_Machine] = frozenset()) -> _Machine:
         """The machine with the most room, once there is one."""
@@ -480,13 +422,15 @@ class RayExecutor:
 
     def _start(
         self,
-        attempts: dict[asyncio.Task[_Answer], _Attempt],
+        attempts: dict[asyncio.Task[Answer], _Attempt],
         machine: _Machine,
         data: bytes,
         shard: Shard,
         *,
         programs: bool,
     ) -> None:
+        if not self._under_way():
+            self._done_at = time.monotonic()  # nothing was to be done meanwhile, as between the batches of a trainer
         options = self._serve.options(
             num_cpus=1, max_retries=0, scheduling_strategy=self._on(machine), name=f"{shard.stage}-{shard.number}"
         )
@@ -501,7 +445,7 @@ class RayExecutor:
         attempts[asyncio.create_task(self._answered(attempt))] = attempt
 
     def _start_again(
-        self, attempts: dict[asyncio.Task[_Answer], _Attempt], data: bytes, shard: Shard, *, programs: bool
+        self, attempts: dict[asyncio.Task[Answer], _Attempt], data: bytes, shard: Shard, *, programs: bool
     ) -> None:
         """Give a late shard to another process as well, where there is room; best on another machine."""
         where = frozenset(each.machine for each in attempts.values())
@@ -515,7 +459,7 @@ class RayExecutor:
         )
         self._start(attempts, machine, data, shard, programs=programs)
 
-    async def _answered(self, attempt: _Attempt) -> _Answer:
+    async def _answered(self, attempt: _Attempt) -> Answer:
         """What comes of a task.
 
         Raises:
@@ -531,7 +475,7 @@ class RayExecutor:
                 if self._broken is not None:
                     raise self._broken
                 raise _Lost(f"{machine.name}: {machine.away}")
-            found: _Answer = answer.result()
+            found: Answer = answer.result()
             machine.heard = self._done_at = time.monotonic()
             return found
         except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
@@ -563,7 +507,7 @@ class RayExecutor:
                 self._leave(machine, f"a task failed there ({_first_line(error)}), and it does not answer")
             raise _Lost(f"{machine.name}: {machine.away or _first_line(error)}") from None
 
-    def _part(self, shard: Shard, machine: _Machine, answer: _Answer, *, programs: bool) -> Part:
+    def _part(self, shard: Shard, machine: _Machine, answer: Answer, *, programs: bool) -> Part:
         """The part that an answer brings.
 
         Raises:
@@ -582,50 +526,6 @@ class RayExecutor:
         if isinstance(answer.error, Exception):
             raise answer.error
         raise ShardFailed(shard, answer.error)
-
-
-def _started(address: str | None, workers: int) -> tuple[Any, Any]:
-    """Ray, joined or started, and its affinity to a machine."""
-    for name, value in _SETTINGS.items() if address else (_SETTINGS | _SETTINGS_OF_OUR_OWN).items():
-        os.environ.setdefault(name, value)
-    if address is None and os.environ["RAY_AUTH_MODE"] == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
-        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    ray = _need("ray")
-    try:
-        if address:
-            _join(ray, address)
-        else:
-            _start(ray, workers)
-    except Exception as error:  # of any kind: Ray raises bare ones
-        raise InvalidArgument("--executor", f"no Ray cluster at {address or 'this machine'}: {error}") from error
-    return ray, _need("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-
-
-def _join(ray: Any, address: str) -> None:
-    if address != "auto":  # Ray itself asks for minutes
-        host, _, port = address.rpartition(":")
-        socket.create_connection((host, int(port)), _CONNECT_S).close()
-    ray.init(address=address, log_to_driver=False, configure_logging=False)
-
-
-def _start(ray: Any, workers: int) -> None:
-    own = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
-    for again in (True, True, False):
-        try:
-            ray.init(address="local", log_to_driver=False, configure_logging=False, **own)
-            return
-        except Exception:
-            # Ray gives one of its processes 15 s to start, whatever else the machine does.
-            ray.shutdown()
-            if not again:
-                raise
-
-
-def _need(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ExtraMissing("ray", "to build on many machines", "ray") from None
 
 
 def _first_line(error: BaseException) -> str:
@@ -664,70 +564,3 @@ def _beside(call: Callable[[], _T]) -> asyncio.Future[_T]:
 async def _within(seconds: float, work: Awaitable[_T]) -> _T:
     async with asyncio.timeout(seconds):
         return await work
-
-
-# What follows runs in worker processes.
-
-
-class _Process:
-    """What a worker process keeps between shards."""
-
-    identity: Identity | None = None
-    lacking: str | None = None
-    data: bytes = b""
-    work: Any = None
-
-
-def identity() -> Identity:
-    """The identity of this process."""
-    try:
-        environment = environments.get()
-        told = f"{'.'.join(map(str, environment.python_version))} {environment.lock_sha256[:16]}"
-    except EnvironmentFailed as error:
-        told = str(error)
-    return Identity(
-        version=own_version(),
-        code=files.digest(Path(__file__).parents[1])[:16],
-        python=".".join(map(str, sys.version_info[:2])),
-        machine=platform.machine(),
-        environment=told,
-    )
-
-
-def _own() -> Identity:
-    if _Process.identity is None:
-        _begin()
-        _Process.identity = identity()
-    return _Process.identity
-
-
-def _begin() -> None:
-    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
-    # A process that is spawned runs its parent's main module first: Ray's, which imports Ray.
-    vars(sys.modules["__main__"]).pop("__file__", None)
-
-
-def _greet() -> _Greeting:
-    if _Process.lacking is None:
-        lacking = missing(probe(), backend=NAMESPACES, waive=frozenset())
-        _Process.lacking = "; ".join(f"{each.layer}: {each.detail}" for each in lacking)
-    return _Greeting(_own(), _Process.lacking, os.nice(0))
-
-
-def _serve(expected: Identity, data: bytes, shard: Shard, programs: bool) -> _Answer:
-    begun = time.process_time()
-    if _own() != expected:
-        return _Answer(None, _own(), 0.0)
-    part: Mapping[str, bytes] | None = None
-    error: Exception | str = ""
-    try:
-        if _Process.data != data:
-            _Process.work, _Process.data = pickle.loads(data), data  # noqa: S301  the driver's, who may run code anyway
-        part = PORTAL.call(_awaited(_Process.work, shard)) if programs else _Process.work(shard)
-    except Exception as raised:
-        error = portable(raised)
-    return _Answer(part, error, time.process_time() - begun)
-
-
-async def _awaited(work: Callable[[Shard], Coroutine[Any, Any, Part]], shard: Shard) -> Part:
-    return await work(shard)

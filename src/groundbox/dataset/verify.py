@@ -3,25 +3,29 @@
 What is compared: the files with their digests, the chats with the rows, the splits with one another; and of every
 item the answer of a new run, the digest of its trace, every claim of the telling with that trace, every
 answer with what its task makes of it and with the row's own check (`groundbox.dataset.reproof`).
+
+Items are shards of an executor, some at a time, so that they may be run and proven on other machines; what is found is
+told in the order of the rows, wherever it was found. An item that ends each process which works on it is told as such.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset import files, sample_files
 from groundbox.dataset.build import REPORT, Tools, read_report
-from groundbox.dataset.executor import Shard
+from groundbox.dataset.executor import Executor, Listwise, Part, Shard, in_order, listed, quarantining, values
 from groundbox.dataset.item_runs import Seeds
-from groundbox.dataset.problem import Problem
-from groundbox.dataset.program_runner import Request, same
+from groundbox.dataset.problem import WORKER_DIED, Problem
+from groundbox.dataset.program_runner import Request, Runner, same
 from groundbox.dataset.reproof import Difference, Reproof, payload, problem_of, tried_of
 from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.selection import SPLITS
@@ -30,7 +34,8 @@ from groundbox.dataset.tasks.task import guess_name
 from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
 
-_AT_ONCE: Final = 32
+STAGE: Final = "verify"
+_SHARD_ITEMS: Final = 16
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -54,14 +59,33 @@ async def verify(folder: Path, tools: Tools) -> Verified:
     found.differences.extend(_files(folder, report))
     found.differences.extend(_chats(folder))
     found.differences.extend(_splits(folder))
-    again = _Again(report["arguments"], tools)
-    for chunk in _chunks(folder):
-        for rows, (claims, differences) in zip(chunk, await again.all(chunk), strict=True):
-            found.items += 1
-            found.samples += len(rows)
-            found.claims += claims
-            found.differences.extend(differences)
-        tools.progress.step("verify", found.samples, report["samples"], resumed=False)
+    arguments, executor = report["arguments"], tools.executor
+    work = Verification(
+        runner=tools.runner,
+        executor=executor,
+        reproof=Reproof(
+            narrator=tools.narrator,
+            prover=tools.prover,
+            telling_prover=tools.telling_prover,
+            seed=arguments["seed"],
+            max_chars=arguments["max_chars"],
+        ),
+        cpu_s=arguments["patience"]["cpu_s"],
+        traced_cpu_s=arguments["patience"]["traced_cpu_s"],
+    )
+    verified = in_order(
+        _shards(folder),
+        submit=lambda shard: quarantining(lambda each: executor.run(work, each), work, shard),
+        capacity=lambda: executor.capacity,
+    )
+    async with contextlib.aclosing(verified):
+        async for shard, part in verified:
+            for rows, told in zip(shard.payload, values(part), strict=True):
+                found.items += 1
+                found.samples += len(rows)
+                found.claims += told["claims"]
+                found.differences.extend(Difference(**each) for each in told["differences"])
+            tools.progress.step(STAGE, found.samples, report["samples"], resumed=False)
     tools.progress.end()
     if found.samples != report["samples"]:
         words = f"the report says {report['samples']}, there are {found.samples}"
@@ -78,59 +102,63 @@ def options_of(folder: Path) -> TraceOptions:
     return TraceOptions(**read_report(folder)["arguments"]["trace"])
 
 
-class _Again:
-    """Runs items again and has them proven."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verification(Listwise):
+    """Work for `Executor.run`: items in, each as its rows, and out the number of claims and the differences of each."""
 
-    def __init__(self, arguments: Mapping[str, Any], tools: Tools) -> None:
-        self._tools = tools
-        self._cpu_s = arguments["patience"]["cpu_s"]
-        self._traced_cpu_s = arguments["patience"]["traced_cpu_s"]
-        self._work = Reproof(
-            narrator=tools.narrator,
-            prover=tools.prover,
-            telling_prover=tools.telling_prover,
-            seed=arguments["seed"],
-            max_chars=arguments["max_chars"],
-        )
+    runner: Runner
+    executor: Executor
+    reproof: Reproof
+    cpu_s: float
+    traced_cpu_s: float
 
-    async def all(self, chunk: Sequence[Sequence[Sample]]) -> list[tuple[int, list[Difference]]]:
-        return await asyncio.gather(*map(self._one, range(len(chunk)), chunk))
+    def shared(self, hosts: int) -> Verification:
+        """See Running.shared."""
+        return dataclasses.replace(self, runner=self.runner.shared(hosts), executor=self.executor.shared(hosts))
 
-    async def _one(self, number: int, rows: Sequence[Sample]) -> tuple[int, list[Difference]]:
+    async def __call__(self, shard: Shard) -> Part:
+        """See Executor.run."""
+        items = [[Sample(**row) for row in rows] for rows in shard.payload]
+        return listed(await asyncio.gather(*map(self._one, itertools.count(), items)))
+
+    def lost(self, entry: Sequence[Mapping[str, Any]], reason: str) -> dict[str, Any]:
+        """See Listwise.lost."""
+        return _told(0, [Difference(where=entry[0]["item"], what=WORKER_DIED, detail=reason)])
+
+    async def _one(self, number: int, rows: Sequence[Sample]) -> dict[str, Any]:
         problem = problem_of(rows[0])
-        ran = await self._tools.runner.run(
+        ran = await self.runner.run(
             Request(
                 source=problem.source,
                 entry=problem.entry,
                 case=problem.cases[0],
                 hash_seed=Seeds().traced,
                 traced=True,
-                cpu_s=self._traced_cpu_s,
+                cpu_s=self.traced_cpu_s,
             )
         )
         if ran.trace is None or ran.outcome != rows[0].outcome:
-            return 0, [
-                Difference(where=rows[0].item, what="outcome", detail=f"{rows[0].outcome} there, {ran.outcome} now")
-            ]
+            words = f"{rows[0].outcome} there, {ran.outcome} now"
+            return _told(0, [Difference(where=rows[0].item, what="outcome", detail=words)])
         guesses, other = await self._guesses(rows, problem)
-        shard = Shard(stage="verify", number=number, payload=payload(rows, ran.trace, ran.answer, guesses))
-        found = json.loads((await self._tools.executor.compute(self._work, shard))["json"])
+        shard = Shard(stage=STAGE, number=number, payload=payload(rows, ran.trace, ran.answer, guesses))
+        found = json.loads((await self.executor.compute(self.reproof, shard))["json"])
         differences = [*other, *(Difference(**each) for each in found["differences"])]
-        return found["claims"], [*differences, *await self._calls(rows)]
+        return _told(found["claims"], [*differences, *await self._calls(rows)])
 
     async def _guesses(self, rows: Sequence[Sample], problem: Problem) -> tuple[list[Trace], list[Difference]]:
         """New runs of the arguments that a search tried."""
         traces: list[Trace] = []
         found: list[Difference] = []
         for number, each in enumerate(tried_of(rows)):
-            ran = await self._tools.runner.run(
+            ran = await self.runner.run(
                 Request(
                     source=problem.source,
                     entry=problem.entry,
                     case=each.case,
                     hash_seed=Seeds().traced,
                     traced=True,
-                    cpu_s=self._traced_cpu_s,
+                    cpu_s=self.traced_cpu_s,
                 )
             )
             if ran.trace is None or ran.trace.header.sha256 != each.sha256 or not same(ran.answer, each.answer):
@@ -148,10 +176,14 @@ class _Again:
         for row in rows:
             check = json.loads(row.check)
             if check["kind"] == "call" and not await right_by_running(
-                check, answer_of(row.reply), problem=problem_of(row), runner=self._tools.runner, cpu_s=self._cpu_s
+                check, answer_of(row.reply), problem=problem_of(row), runner=self.runner, cpu_s=self.cpu_s
             ):
                 found.append(Difference(where=row.id, what="check", detail=f"{row.answer} does not give the result"))
         return found
+
+
+def _told(claims: int, differences: Iterable[Difference]) -> dict[str, Any]:
+    return {"claims": claims, "differences": [dataclasses.asdict(each) for each in differences]}
 
 
 def _files(folder: Path, report: Mapping[str, Any]) -> Iterator[Difference]:
@@ -197,8 +229,11 @@ def _splits(folder: Path) -> Iterator[Difference]:
             yield Difference(where=problem, what="split", detail=f"it is in {', '.join(sorted(found))}")
 
 
-def _chunks(folder: Path) -> Iterator[list[list[Sample]]]:
-    """Rows by item, some items at a time."""
+def _shards(folder: Path) -> Iterator[Shard]:
+    """Items as their rows, some in each."""
     items = sample_files.read_items(folder / sample_files.SAMPLES)
-    while chunk := list(itertools.islice(items, _AT_ONCE)):
-        yield chunk
+    for number in itertools.count():
+        chunk = [[dict(vars(row)) for row in rows] for rows in itertools.islice(items, _SHARD_ITEMS)]
+        if not chunk:
+            return
+        yield Shard(stage=STAGE, number=number, payload=chunk)

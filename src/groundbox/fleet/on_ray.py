@@ -33,11 +33,12 @@ import logging
 import os
 import re
 import secrets
+import stat
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -52,6 +53,11 @@ NAMESPACE: Final = "groundbox"
 """Ray's namespace of the actors, which are called `node-` and the id of their machine in Ray."""
 _LOOK_S: Final = 5.0
 _PAUSE_S: Final = 0.1
+_MORE_S: Final = 60.0
+"""For an actor to be made, beside the time that its node may take."""
+_MOST_LOG_BYTES: Final = 16 << 20
+"""Of the log when a node is started; a longer one is put aside, in place of the one before it."""
+_MOST_TOLD_BYTES: Final = 4096
 _KEPT: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH")
 _KEPT_BEGINNINGS: Final = ("GROUNDBOX_", "LC_", "XDG_", "OTEL_")
 """Variables for the daemon; Ray's workers have others, such as OMP_NUM_THREADS and a debugger of Ray's own."""
@@ -117,7 +123,9 @@ def ray_nodes(
         InvalidArgument: The secret or the URL is none.
         ExtraMissing: Ray is not installed here.
         GroundboxError: A node ended instead of answering, or a machine has one of another gateway or with other
-            options, which `groundbox fleet leave NAME` ends. Others may have been started.
+            options, which `groundbox fleet leave NAME` ends, or did not answer at all. Each such machine is named; on
+            the others nodes were started.
+        GroundboxError: Two machines have one name; nothing was started.
     """
     address_of(gateway)
     given = secret if secret is not None else os.environ.get(SECRET)
@@ -125,24 +133,68 @@ def ray_nodes(
     ray = _imported("ray")
     if not ray.is_initialized():
         ray.init("auto", log_to_driver=False)
+    machines = _names(each for each in ray.nodes() if each["Alive"])
     affinity = _imported("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
     keeper = ray.remote(num_cpus=0, max_restarts=-1)(_Keeper)
-    asking = []
-    for each in ray.nodes():
-        if not each["Alive"]:
-            continue
-        name = check_name(re.sub(r"[^A-Za-z0-9._-]", "-", each["NodeManagerHostname"])[:63])
+    asking = {}
+    for node_id, (name, host) in machines.items():
         actor = keeper.options(
-            name=f"node-{each['NodeID']}",
+            name=f"node-{node_id}",
             namespace=NAMESPACE,
             lifetime="detached",
             get_if_exists=True,
-            scheduling_strategy=affinity(node_id=each["NodeID"], soft=False),
+            scheduling_strategy=affinity(node_id=node_id, soft=False),
         ).remote(name, folder)
-        arguments = ["--host", each["NodeManagerAddress"], "--port", str(port), "--join", gateway, "--node-name", name]
-        asking.append(actor.adopt.remote([*arguments, *options], told, wait_s))
-    found: list[RayNode] = ray.get(asking, timeout=wait_s + 60)
-    return list({each.name: each for each in found}.values())  # two raylets of one machine have one node
+        arguments = ["--host", host, "--port", str(port), "--join", gateway, "--node-name", name]
+        asking[actor.adopt.remote([*arguments, *options], told, wait_s)] = f"{name} ({host})"
+    ray.wait(list(asking), num_returns=len(asking), timeout=wait_s + _MORE_S)
+    found, failed = [], []
+    for asked, machine in asking.items():
+        try:
+            found.append(ray.get(asked, timeout=_PAUSE_S))
+        except ray.exceptions.GetTimeoutError:
+            failed.append(f"{machine}: its actor has not answered for {wait_s + _MORE_S:.0f} s")
+        except Exception as error:  # of any kind: Ray has its own for a machine that died
+            failed.append(f"{machine}: {_words(error)}")
+    if failed:
+        raise GroundboxError("; ".join(failed))
+    return _nodes(found)
+
+
+def _names(nodes: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
+    """Names and addresses of machines by their id in Ray.
+
+    Raises:
+        GroundboxError: Two machines have one name, so that gateways would take their nodes for one.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for each in nodes:
+        name = check_name(re.sub(r"[^A-Za-z0-9._-]", "-", each["NodeManagerHostname"])[:63])
+        found[each["NodeID"]] = name, each["NodeManagerAddress"]
+    hosts: dict[str, str] = {}
+    for name, host in found.values():
+        if hosts.setdefault(name, host) != host:
+            told = f"the machines {hosts[name]} and {host} are both called {name}, and a node is called as its machine"
+            raise GroundboxError(f"{told}; give one another hostname")
+    return found
+
+
+def _nodes(found: Iterable[RayNode]) -> list[RayNode]:
+    """The nodes; two raylets of one machine have one, which was there before if neither has started it."""
+    nodes: dict[str, RayNode] = {}
+    for each in found:
+        known = nodes.get(each.name, each)
+        nodes[each.name] = dataclasses.replace(each, was_there=known.was_there and each.was_there)
+    return list(nodes.values())
+
+
+def _words(error: BaseException) -> str:
+    """What went wrong, without the traceback that an error of Ray's is."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, GroundboxError):
+        return str(cause)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else repr(error)
 
 
 class Daemon:
@@ -156,7 +208,8 @@ class Daemon:
         above = Path(folder) if folder else Path(place.folder()).parent
         self.folder = above / f"node-{name}"
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self.folder.stat().st_uid != os.geteuid() or self.folder.stat().st_mode & 0o077:
+        told = self.folder.lstat()  # a link that another user has put there may lead to any folder of ours
+        if not stat.S_ISDIR(told.st_mode) or told.st_uid != os.geteuid() or told.st_mode & 0o077:
             raise GroundboxError(f"'{self.folder}' is not this user's alone; remove it")
 
     def adopt(self, command: Sequence[str], environ: Mapping[str, str], *, wait_s: float) -> RayNode:
@@ -208,6 +261,9 @@ class Daemon:
 
     def _start(self, lock: int, asked: dict[str, Any]) -> None:
         (self.folder / "url").write_bytes(b"")
+        log = self.folder / "log"
+        if log.exists() and log.stat().st_size > _MOST_LOG_BYTES:
+            log.replace(self.folder / "log.1")
         written = self.folder / "asked.json.new"
         with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(asked, file)
@@ -259,7 +315,8 @@ class Daemon:
 
     def _fail(self, why: str) -> NoReturn:
         log = self.folder / "log"
-        lines = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else []
+        end = log.read_bytes()[-_MOST_TOLD_BYTES:] if log.exists() else b""
+        lines = end.decode(errors="replace").splitlines()[-3:]
         raise GroundboxError(f"the node {self.name} {why}: {'; '.join(lines) or 'it said nothing'}")
 
 

@@ -48,8 +48,12 @@ class Gym:
     questions: Sequence[Question]
     left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
+    def judge_alone(self) -> Gym:
+        """See Movable.judge_alone."""
+        return dataclasses.replace(self, questions=())
+
     async def judge(self, question: Question, said: Said, means: Means) -> Judged:
-        """See Suite.judge."""
+        """See Judging.judge."""
         if said.lacks:
             return Judged(right=False, reason=said.lacks)
         right = is_answer(said.answer, question.right)

@@ -55,7 +55,7 @@ class Harness:
     left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     async def judge(self, question: Question, said: Said, means: Means) -> Judged:
-        """See Suite.judge. `right` is what the first metric of the first filter says, where that is 0 or 1.
+        """See Judging.judge. `right` is what the first metric of the first filter says, where that is 0 or 1.
 
         A reply that the scorer does not bear has the metrics of an empty one, so that none is gained by it.
         """

@@ -12,12 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from groundbox.dataset.executor import Executor, Listwise, LocalExecutor, Part, Shard, listed, values_of
+from groundbox.dataset.problem import WORKER_DIED
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.evaluation import records
 from groundbox.learn.evaluation.judging import CANNOT_RUN, LOST_SANDBOX, Judge, Tests, Verdict, tried
 from groundbox.limits import Limits
 
 _MOST_DETAIL: Final = 300
+_AT_ONCE: Final = 2
+"""Samples under way for each processor, since one waits while its sandbox starts."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,26 +128,50 @@ async def judge_all(
     *,
     limits: Limits,
     options: Mapping[str, Any],
-    workers: int,
+    workers: int | None = None,
+    executor: Executor | None = None,
 ) -> list[Verdict]:
     """A verdict on each sample, in their order; `sandbox` where sandboxes failed, which ends no work on others.
 
     Args:
-        workers: Processors to use. Two samples are under way for each, since one waits while its sandbox starts.
+        workers: Processors to use, where there is no executor; None for all.
+        executor: Whoever judges; belongs to the caller. None for this process.
     """
-    gate = asyncio.Semaphore(2 * workers)
-    async with Judge(limits=limits, options=options) as court:
+    executor = executor or LocalExecutor(workers, hosts=1)
+    work = Grading(limits=limits, options=options, at_once=_AT_ONCE * executor.workers)
+    entries = [(problems[each.task_id], each) for each in samples]
+    return [Verdict(**each) for each in await values_of(work, entries, executor, stage="humaneval")]
 
-        async def one(sample: Sample) -> Verdict:
-            async with gate:
-                try:
-                    return await _judged(court, problems[sample.task_id], sample)
-                except CANNOT_RUN:
-                    raise
-                except (GroundboxError, OSError) as error:
-                    return Verdict(reason=LOST_SANDBOX, detail=f"{type(error).__name__}: {error}"[:_MOST_DETAIL])
 
-        return list(await asyncio.gather(*map(one, samples)))
+class Grading(Listwise):
+    """Work for `Executor.run`: problems with samples in, verdicts out."""
+
+    def __init__(self, *, limits: Limits, options: Mapping[str, Any], at_once: int) -> None:
+        self._limits, self._options, self._at_once = limits, options, at_once
+        self._gate = asyncio.Semaphore(at_once)
+
+    def shared(self, hosts: int) -> Grading:
+        """See Running.shared."""
+        return Grading(limits=self._limits, options=self._options, at_once=-(-self._at_once // hosts))
+
+    async def __call__(self, shard: Shard) -> Part:
+        """See Executor.run."""
+        async with Judge(limits=self._limits, options=self._options) as court:
+            found = await asyncio.gather(*(self._one(court, *each) for each in shard.payload))
+        return listed([dataclasses.asdict(each) for each in found])
+
+    def lost(self, entry: tuple[Problem, Sample], reason: str) -> dict[str, Any]:
+        """See Listwise.lost: nothing is known of such a sample."""
+        return dataclasses.asdict(Verdict(reason=LOST_SANDBOX, detail=f"{WORKER_DIED}: {reason}"))
+
+    async def _one(self, court: Judge, problem: Problem, sample: Sample) -> Verdict:
+        async with self._gate:
+            try:
+                return await _judged(court, problem, sample)
+            except CANNOT_RUN:
+                raise
+            except (GroundboxError, OSError) as error:
+                return Verdict(reason=LOST_SANDBOX, detail=f"{type(error).__name__}: {error}"[:_MOST_DETAIL])
 
 
 def counts(samples: Iterable[Sample], verdicts: Iterable[Verdict]) -> list[tuple[int, int]]:

@@ -2,42 +2,66 @@
 
 Theory of operation. As many workers as may ask at once take the questions one after the other. While a worker waits for
 a reply, the run that the question is about is recorded; the reply then goes to a judge, and the worker to its next
-question, so that the model never waits for a judge. Replies are kept as they come, results as they are judged, so a
-kill costs the replies that were under way, and nothing is asked twice. A question that gets no reply is listed and
-counts for nothing; when many get none one after the other, the run ends and can be gone on with.
+question, so that the model never waits for a judge. Recording and judging are shards of an executor
+(`groundbox.learn.evaluation.judgement`), which may be done on other machines; a shard of replies takes more of them the
+more wait. Asking stays in this process, which has the connection, the key and the file of replies. Replies are kept as
+they come, results as they are judged, so a kill costs the replies that were under way, and nothing is asked twice. A
+question that gets no reply is listed and counts for nothing; when many get none one after the other, the run ends and
+can be gone on with.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from groundbox.dataset.executor import Executor, Shard
-from groundbox.dataset.item_runs import compressed
+from groundbox.dataset.executor import (
+    Executor,
+    LocalExecutor,
+    Part,
+    Running,
+    Shard,
+    WorkerDied,
+    quarantining,
+    values,
+)
+from groundbox.dataset.problem import WORKER_DIED
 from groundbox.dataset.progress import Progress, Quiet
 from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.endpoint.chat import EndpointFailed, RequestRefused
-from groundbox.errors import GroundboxError
-from groundbox.learn.evaluation import replies, steps
+from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.learn.evaluation import judgement, replies, steps
 from groundbox.learn.evaluation.asking import NotRecorded, Source
+from groundbox.learn.evaluation.judgement import (
+    JUDGE,
+    MOST_DETAIL,
+    RECORD,
+    WARM,
+    Judgement,
+    recording_of,
+    verdict_of,
+)
 from groundbox.learn.evaluation.measures import repeated
 from groundbox.learn.evaluation.report import report_of
 from groundbox.learn.evaluation.results import Result, Results
-from groundbox.learn.evaluation.suites import Aggregating, Conversing, Judged, Means, Question, Suite
+from groundbox.learn.evaluation.suites import Aggregating, Conversing, Judged, Means, Movable, Question, Suite
 
 MOST_IN_A_ROW: Final = 32
 """Questions without a reply, one after the other, after which the endpoint is taken to be gone; before its first reply,
 so many as are asked at once."""
 _WAITING_JUDGES: Final = 4
 """Replies that wait for a judge, for each worker that asks: memory is bounded by them."""
-_MOST_DETAIL: Final = 500
+_MOST_IN_SHARD: Final = 8
+"""Replies of one shard. A process of another machine judges some at once; the last shards are to be small."""
 _NOTHING: Final = "stop"
 """How a reply ended that nobody was asked for, as of a solver that works without a model."""
 
@@ -47,15 +71,14 @@ class Tools:
     """Who does the work.
 
     Attributes:
+        executor: Records, judges and proves; one of other machines only for suites that are `Movable`.
         at_once: Questions that wait for a reply at the same time.
-        judges: Replies that are judged at the same time.
         proof_cpu_s: Processor seconds for the steps of one reply.
     """
 
     means: Means
     executor: Executor
     at_once: int = 16
-    judges: int = 2
     proof_cpu_s: float = 20.0
     progress: Progress = dataclasses.field(default_factory=Quiet)
 
@@ -93,8 +116,12 @@ async def evaluate(
 
     Raises:
         EndpointFailed: No reply comes any more; what was answered is kept.
+        InvalidArgument: The executor is of other machines, and the suite is judged in this process alone.
     """
     begun = time.monotonic()
+    if not isinstance(suite, Movable) and not isinstance(tools.executor, LocalExecutor):
+        words = f"has to be local for the suite {suite.name}, whose replies are judged by this process alone"
+        raise InvalidArgument("--executor", words)
     work = _Evaluation(suite, source, results, tools)
     if isinstance(suite, Conversing):
         results.kept.clear()  # it judges all anew, from replies that are kept
@@ -127,6 +154,18 @@ async def _metrics(suite: Aggregating, found: Sequence[Result]) -> dict[str, Any
     return {group: dict(figures) for group, figures in (await suite.aggregate(values)).items()}
 
 
+class _Waiting(NamedTuple):
+    """A reply as it came, and as a judge is given it."""
+
+    reply: Reply
+    given: judgement.Reply
+
+
+async def _here(work: Running, shard: Shard) -> Part:
+    """Carry out a shard in this process, whatever the executor would do with it."""
+    return await work(shard)
+
+
 class _Evaluation:
     """The work on one suite.
 
@@ -143,9 +182,21 @@ class _Evaluation:
         self._suite, self._source, self._results, self._tools = suite, source, results, tools
         self._in_a_row, self._answered = 0, False
         self._done = self._total = 0
-        self._judges = asyncio.Semaphore(tools.judges)
         self._room = asyncio.Semaphore(_WAITING_JUDGES * tools.at_once)
-        self._numbers = iter(range(1 << 62))
+        self._numbers = itertools.count()
+        self._waiting: collections.deque[_Waiting] = collections.deque()
+        self._judging, self._freed = 0, asyncio.Event()
+        # What cannot be handed over is judged here.
+        self._run = tools.executor.run if isinstance(suite, Movable) else _here
+        self._work: Judgement | None = None
+        if not isinstance(suite, Conversing):
+            self._work = Judgement(
+                suite.judge_alone() if isinstance(suite, Movable) else suite,
+                tools.means,
+                tools.executor,
+                at_once=tools.executor.workers,
+                proof_cpu_s=tools.proof_cpu_s,
+            )
 
     async def carry_through(self, asked: Sequence[Question]) -> None:
         kept = self._results.kept
@@ -171,7 +222,7 @@ class _Evaluation:
         for each in await suite.converse(asked, self._ask, self._tools.at_once):
             name = each.question.id
             if each.judged is None:
-                (self.unjudged if each.replies else self.unanswered)[name] = each.why[:_MOST_DETAIL]
+                (self.unjudged if each.replies else self.unanswered)[name] = each.why[:MOST_DETAIL]
                 continue
             last = (
                 each.replies[-1]
@@ -199,9 +250,8 @@ class _Evaluation:
 
     async def _warm(self) -> None:
         """Have processes that prove started while the first replies are waited for."""
-        shards = [Shard(stage=steps.STAGE, number=next(self._numbers), payload=None) for _ in range(self._tools.judges)]
         with contextlib.suppress(GroundboxError):
-            await asyncio.gather(*(self._tools.executor.compute(steps.nothing, shard) for shard in shards))
+            await asyncio.gather(*(self._carried_out(WARM, None) for _ in range(self._tools.executor.capacity)))
 
     async def _worker(self, queue: Iterator[Question], group: asyncio.TaskGroup) -> None:
         for question in queue:
@@ -223,10 +273,10 @@ class _Evaluation:
         try:
             reply = await self._source.answer(question)
         except (RequestRefused, NotRecorded) as error:
-            self.unanswered[question.id] = str(error)[:_MOST_DETAIL]
+            self.unanswered[question.id] = str(error)[:MOST_DETAIL]
             return None
         except EndpointFailed as error:
-            self.unanswered[question.id] = str(error)[:_MOST_DETAIL]
+            self.unanswered[question.id] = str(error)[:MOST_DETAIL]
             if self._missed(error):
                 raise
             return None
@@ -245,23 +295,50 @@ class _Evaluation:
         if question.run is None:
             return ""
         try:
-            ran = await self._tools.means.runner.run(question.run)
-        except GroundboxError as error:
-            return f"sandbox: {error}"[:_MOST_DETAIL]
-        if ran.trace is None or not ran.trace.complete:
-            return f"the run was not recorded whole ({ran.outcome})"
-        return await asyncio.to_thread(compressed, ran.trace)
+            return recording_of(await self._carried_out(RECORD, question.run))
+        except WorkerDied as died:
+            return f"{WORKER_DIED}: {died.reason}"[:MOST_DETAIL]
 
     async def _judge(self, question: Question, reply: Reply, recording: asyncio.Future[bytes | str]) -> None:
-        said = replies.read(reply)
+        """Have a reply judged, with others that wait, or by whoever takes it with others."""
         try:
-            async with self._judges:
-                judged = await self._judged(question, said)
-            found, why = await self._steps(question, said, await recording)
+            recorded = await recording
         finally:
             recording.cancel()
-        self._keep(question, reply, said, judged, found, why)
-        self._step()
+        said = replies.read(reply)
+        self._waiting.append(_Waiting(reply, judgement.Reply(question=question, said=said, recorded=recorded)))
+        async with self._turn() as share:
+            batch = [self._waiting.popleft() for _ in range(min(share, len(self._waiting)))]
+            if batch:
+                await self._judge_all(batch)
+
+    async def _judge_all(self, batch: Sequence[_Waiting]) -> None:
+        work = self._work
+        assert work is not None
+        shard = Shard(stage=JUDGE, number=next(self._numbers), payload=[each.given for each in batch])
+        part = await quarantining(lambda each: self._run(work, each), work, shard)
+        for each, value in zip(batch, values(part), strict=True):
+            verdict = verdict_of(value)
+            given = each.given
+            self._keep(given.question, each.reply, given.said, verdict.judged, verdict.steps, verdict.no_steps)
+            self._step()
+
+    async def _carried_out(self, stage: str, payload: Any) -> Part:
+        assert self._work is not None
+        return await self._run(self._work, Shard(stage=stage, number=next(self._numbers), payload=payload))
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[int]:
+        """Wait until the executor takes one more shard; how many replies are to go into it."""
+        while self._judging >= (capacity := self._tools.executor.capacity):
+            self._freed.clear()
+            await self._freed.wait()
+        self._judging += 1
+        try:
+            yield max(1, min(_MOST_IN_SHARD, len(self._waiting) // (2 * capacity)))
+        finally:
+            self._judging -= 1
+            self._freed.set()
 
     def _keep(
         self,
@@ -292,33 +369,6 @@ class _Evaluation:
                 metrics=judged.metrics,
             )
         )
-
-    async def _judged(self, question: Question, said: replies.Said) -> Judged:
-        assert not isinstance(self._suite, Conversing)
-        try:
-            return await self._suite.judge(question, said, self._tools.means)
-        except GroundboxError as error:
-            return Judged(right=None, reason="not-judged", detail=f"{type(error).__name__}: {error}"[:_MOST_DETAIL])
-
-    async def _steps(
-        self, question: Question, said: replies.Said, recorded: bytes | str
-    ) -> tuple[steps.Steps | None, str]:
-        if isinstance(recorded, str):
-            return None, recorded
-        if not said.reasoning:
-            return None, "no reasoning"
-        payload = {
-            "trace": recorded,
-            "text": said.reasoning,
-            "answer": said.answer if question.asks_result else "",
-        }
-        shard = Shard(stage=steps.STAGE, number=next(self._numbers), payload=payload)
-        work = steps.Stepping(cpu_s=self._tools.proof_cpu_s)
-        try:
-            part = await self._tools.executor.compute(work, shard)
-        except GroundboxError as error:
-            return None, str(error)[:_MOST_DETAIL]
-        return steps.of_json(part["json"])
 
     def _step(self) -> None:
         self._room.release()

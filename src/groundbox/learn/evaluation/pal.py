@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from groundbox.dataset.executor import Executor, Listwise, LocalExecutor, Part, Shard, listed, values_of
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Execution
 from groundbox.learn.evaluation import records
@@ -97,21 +98,53 @@ async def score(item: Item, *, limits: Limits, options: Mapping[str, Any], toler
 
 
 async def score_all(
-    items: Sequence[Item], *, limits: Limits, options: Mapping[str, Any], tolerance: float, workers: int
+    items: Sequence[Item],
+    *,
+    limits: Limits,
+    options: Mapping[str, Any],
+    tolerance: float,
+    workers: int | None = None,
+    executor: Executor | None = None,
 ) -> list[Scored]:
-    """A score for each program, in their order, `workers` at once; `sandbox` where sandboxes failed, for that alone."""
-    gate = asyncio.Semaphore(workers)
+    """A score for each program, in their order; `sandbox` where sandboxes failed, for that alone.
 
-    async def one(item: Item) -> Scored:
-        async with gate:
+    Args:
+        workers: Processors to use, where there is no executor; None for all.
+        executor: Whoever scores; belongs to the caller. None for this process.
+    """
+    executor = executor or LocalExecutor(workers, hosts=1)
+    work = Scoring(limits=limits, options=options, tolerance=tolerance, at_once=executor.workers)
+    return [Scored(**each) for each in await values_of(work, items, executor, stage="pal")]
+
+
+class Scoring(Listwise):
+    """Work for `Executor.run`: items in, scores out."""
+
+    def __init__(self, *, limits: Limits, options: Mapping[str, Any], tolerance: float, at_once: int) -> None:
+        self._given: dict[str, Any] = {"limits": limits, "options": options, "tolerance": tolerance}
+        self._at_once, self._gate = at_once, asyncio.Semaphore(at_once)
+
+    def shared(self, hosts: int) -> Scoring:
+        """See Running.shared."""
+        return Scoring(**self._given, at_once=-(-self._at_once // hosts))
+
+    async def __call__(self, shard: Shard) -> Part:
+        """See Executor.run."""
+        found = await asyncio.gather(*map(self._one, shard.payload))
+        return listed([dataclasses.asdict(each) for each in found])
+
+    def lost(self, entry: Item, reason: str) -> dict[str, Any]:
+        """See Listwise.lost: nothing is known of such a program."""
+        return dataclasses.asdict(Scored(right=False, reason=LOST_SANDBOX))
+
+    async def _one(self, item: Item) -> Scored:
+        async with self._gate:
             try:
-                return await score(item, limits=limits, options=options, tolerance=tolerance)
+                return await score(item, **self._given)
             except CANNOT_RUN:
                 raise
             except (GroundboxError, OSError):
                 return Scored(right=False, reason=LOST_SANDBOX)
-
-    return list(await asyncio.gather(*map(one, items)))
 
 
 def _value(execution: Execution, *, calls: bool) -> float | None:

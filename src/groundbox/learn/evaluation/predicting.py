@@ -63,8 +63,12 @@ class Predicting:
     left_out: Mapping[str, int]
     trace_options: TraceOptions = dataclasses.field(default_factory=TraceOptions)
 
+    def judge_alone(self) -> Predicting:
+        """See Movable.judge_alone."""
+        return dataclasses.replace(self, questions=())
+
     async def judge(self, question: Question, said: Said, means: Means) -> Judged:
-        """See Suite.judge."""
+        """See Judging.judge."""
         if said.lacks:
             return Judged(right=False, reason=said.lacks)
         check, problem = question.right

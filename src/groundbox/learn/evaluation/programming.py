@@ -67,8 +67,12 @@ class Programming:
     left_out: Mapping[str, int]
     score: Callable[[Question, str, Means], Any]
 
+    def judge_alone(self) -> Programming:
+        """See Movable.judge_alone."""
+        return dataclasses.replace(self, questions=())
+
     async def judge(self, question: Question, said: Said, means: Means) -> Judged:
-        """See Suite.judge. A block that was cut off is a program like any other: it fails by itself."""
+        """See Judging.judge. A block that was cut off is a program like any other: it fails by itself."""
         if said.lacks_text and not said.text:
             return Judged(right=False, reason=said.lacks_text)
         judged: Judged = await self.score(question, program_of(said.text), means)

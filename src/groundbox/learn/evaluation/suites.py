@@ -122,11 +122,8 @@ class Questionnaire(Protocol):
         """Numbers of the rows that gave no question, by reason."""
 
 
-class Suite(Questionnaire, Protocol):
-    """Questions, each to be asked once, and their judge.
-
-    One whose judging depends on packages has a mapping `versions` besides: results of others are judged again.
-    """
+class Judging(Protocol):
+    """A judge of replies."""
 
     async def judge(self, question: Question, said: Said, means: Means) -> Judged:
         """Judge a reply.
@@ -134,6 +131,21 @@ class Suite(Questionnaire, Protocol):
         Raises:
             GroundboxError: A sandbox failed; nothing is known of the reply.
         """
+
+
+class Suite(Questionnaire, Judging, Protocol):
+    """Questions, each to be asked once, and their judge.
+
+    One whose judging depends on packages has a mapping `versions` besides: results of others are judged again.
+    """
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """A suite whose replies may be judged by other processes, also of other machines."""
+
+    def judge_alone(self) -> Judging:
+        """Return the judge without the questions. It can be pickled, and says the same of the same reply."""
 
 
 @runtime_checkable

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Execution
-from groundbox.learn.rewards.rewarding import LIMITS, Reward, Rewards
+from groundbox.learn.rewards.rewarding import LIMITS, Rewards
+from groundbox.learn.rewards.scoring import Reward
 from groundbox.limits import Limits
 from groundbox.sandbox.portal import Sandbox
 

@@ -6,54 +6,61 @@ answer in the record. What cannot run on this machine at all is raised, before a
 
 A batch goes through the pool together, on the event loop behind `groundbox.run`: a thread of this process, begun anew
 in a process that was forked. The same work in one batch is done once, since a group of completions often agrees.
+
+With an executor, a batch is cut into shards that other processes score (`scoring`), on other machines where it is one
+of a cluster; rewards come in the order of the completions, and are the same. What ends each process that scores it has
+no reward, like what a sandbox failed for, and is not tried again by this object.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from groundbox.dataset.problem import Case as ProblemCase
-from groundbox.dataset.problem import Problem, Provenance
-from groundbox.dataset.tasks import checking
-from groundbox.dataset.tasks.task import Lines
+from groundbox.dataset.executor import Executor, check_name, named, values_of
+from groundbox.dataset.problem import WORKER_DIED
 from groundbox.errors import GroundboxError, InvalidArgument
-from groundbox.execution import Outcome
 from groundbox.learn.evaluation.judging import CANNOT_RUN, Case, Judge, Tests, function_name, tried
 from groundbox.learn.rewards.reading import answer_of, program_of, text_of
+from groundbox.learn.rewards.scoring import FACTS, STAGE, Reward, Run, Scored, Scoring, Settings, Unit, recorded, score
 from groundbox.learn.rewards.step_truth import StepTruth
 from groundbox.limits import Limits
 from groundbox.sandbox.portal import PORTAL
-from groundbox.sandbox.sandbox import AsyncSandbox
-from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
-from groundbox.trace.run.structure import Step
 from groundbox.values import literals
-from groundbox.values.equal import equal_as_json, identical
 from groundbox.values.literals import NotALiteral
-from groundbox.values.unknown import Unknown
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-Reward = float | None
 Completions = Sequence[Any]
 Column = Sequence[Any]
 LIMITS: Final = Limits(wall_s=10, cpu_s=5)
+_MOST_DEADLY: Final = 100
+
+
+class _Joined(NamedTuple):
+    """An executor, the process that uses it, and the work that it is given."""
+
+    pid: int
+    executor: Executor
+    scoring: Scoring
+    is_ours: bool
 
 
 class Rewards:
     """Reward functions with limits and sandboxes of one's own; each method is one, to be given to a trainer as it is.
 
-    Can be pickled, and used in processes that were forked or spawned; each has sandboxes of its own then.
+    Can be pickled, and used in processes that were forked or spawned; each has sandboxes of its own then, and joins the
+    cluster by itself, which a process that was forked cannot once its parent has.
 
     Attributes:
-        failures: How many rewards were None so far because a sandbox failed, however often it was tried.
+        failures: How many rewards were None so far because a sandbox failed, however often it was tried, or because the
+            processes that scored ended.
     """
 
     def __init__(
@@ -64,22 +71,45 @@ class Rewards:
         at_once: int | None = None,
         partial: bool = False,
         step_truth: StepTruth | None = None,
+        executor: str | Executor | None = None,
     ) -> None:
         """Args:
         limits: Of each call of a program, and of tests and runs.
         options: Of the sandboxes, such as `environment` or `backend`.
-        at_once: Completions under way at the same time; None for two for each processor.
+        at_once: Completions under way at the same time; None for two for each processor. With an executor, of each
+            process that scores; None for as many as it says.
         partial: Whether the reward of `cases` is the share of cases that are right, in place of 1 for all of them.
         step_truth: How `steps` pays; None for the usual.
+        executor: Who scores: None for this process; `ray://HOST:PORT` for the Ray cluster of which this machine is one,
+            or `ray://auto`, which is joined with the first batch; or an executor, which stays the caller's, and from
+            then on belongs to the event loop of `groundbox.sandbox.portal`.
+
+        Raises:
+            InvalidArgument: There is no executor of this name.
         """
+        if isinstance(executor, str):
+            check_name(executor)
         self.failures = 0
-        self._limits, self._options, self._partial = limits, dict(options or {}), partial
-        self._at_once = at_once or 2 * len(os.sched_getaffinity(0))
-        self._step_truth = step_truth or StepTruth()
+        self._settings = Settings(
+            limits=limits, options=dict(options or {}), partial=partial, step_truth=step_truth or StepTruth()
+        )
+        self._at_once, self._given, self._made_in = at_once, executor, os.getpid()
         self._judges: list[tuple[asyncio.AbstractEventLoop, Judge]] = []
+        self._executor: _Joined | None = None
+        self._joining = threading.Lock()
+        self._deadly: dict[Any, Scored] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_judges": []}
+        if self._given is not None and not isinstance(self._given, str):
+            raise TypeError(
+                "rewards with an executor of the caller's cannot be pickled; give its name, ray://HOST:PORT"
+            )
+        own = {"_judges", "_executor", "_joining", "_deadly"}
+        return {name: value for name, value in vars(self).items() if name not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._judges, self._executor, self._joining, self._deadly = [], None, threading.Lock(), {}
 
     def answers(self, completions: Completions, check: Column, **columns: Any) -> list[Reward]:
         """1 for a right answer: what stands after the last `Answer:`, by the check of a row of `dataset build`.
@@ -88,6 +118,7 @@ class Rewards:
             check: Of each, `{"kind", "value"}`, or its JSON. Kinds are `value`, `text`, `lines` and `call`, which is
                 judged by running the program, and needs the columns `source` and `entry`.
         """
+        self._join()
         return PORTAL.call(self.score_answers(completions, check, **columns))
 
     def tests(self, completions: Completions, tests: Column, entry_point: Column, **columns: Any) -> list[Reward]:
@@ -98,6 +129,7 @@ class Rewards:
             entry_point: Of each, the name of the function.
             setup: Column, optional: of each, imports and helpers that tests and program may use.
         """
+        self._join()
         return PORTAL.call(self.score_tests(completions, tests, entry_point, **columns))
 
     def cases(self, completions: Completions, cases: Column, entry_point: Column, **columns: Any) -> list[Reward]:
@@ -109,6 +141,7 @@ class Rewards:
             entry_point: Of each, the name of the function.
             setup: Column, optional: of each, what stands before the program.
         """
+        self._join()
         return PORTAL.call(self.score_cases(completions, cases, entry_point, **columns))
 
     def facts(
@@ -125,6 +158,7 @@ class Rewards:
                 same function that runs after it; `{"kind": "branch", "line"}`, how the condition there turns out, as a
                 list, each time.
         """
+        self._join()
         return PORTAL.call(self.score_facts(completions, source, call, question, **columns))
 
     def steps(self, completions: Completions, source: Column, call: Column, **columns: Any) -> list[Reward]:
@@ -137,48 +171,66 @@ class Rewards:
             call: Of each, the function that is called.
             args: Column, optional: of each, its arguments, as a list or its JSON.
         """
-        traces = PORTAL.call(self._runs(completions, source, call, columns))
+        if self._join() is not None:
+            return PORTAL.call(self.score_steps(completions, source, call, **columns))
+        traces = PORTAL.call(self._traces(self._runs(completions, source, call, columns)))
         return [self._told(completion, trace) for completion, trace in zip(completions, traces, strict=True)]
 
     async def score_steps(self, completions: Completions, source: Column, call: Column, **columns: Any) -> list[Reward]:
         """`steps`, for code on the event loop of `groundbox.sandbox.portal`."""
-        traces = await self._runs(completions, source, call, columns)
-        pairs = zip(completions, traces, strict=True)
-        return [await asyncio.to_thread(self._told, completion, trace) for completion, trace in pairs]
+        runs = self._runs(completions, source, call, columns)
+        if self._given is not None:
+            pairs = [(text_of(completion), run) for completion, run in zip(completions, runs, strict=True)]
+            return await self._all([Unit("steps", pair, pair) for pair in pairs])
+        traces = zip(completions, await self._traces(runs), strict=True)
+        return [await asyncio.to_thread(self._told, completion, trace) for completion, trace in traces]
 
     def _told(self, completion: Any, trace: Trace | None) -> Reward:
-        return None if trace is None else self._step_truth.of_text(text_of(completion), trace)
+        return None if trace is None else self._settings.step_truth.of_text(text_of(completion), trace)
 
-    async def _runs(
-        self, completions: Completions, source: Column, call: Column, columns: Mapping[str, Any]
-    ) -> list[Trace | None]:
-        """The records of the runs that the completions are about; None where there is none."""
+    def _runs(self, completions: Completions, source: Column, call: Column, columns: Mapping[str, Any]) -> list[Run]:
+        """The runs that the completions are about."""
         args = columns.get("args") or [[]] * len(completions)
-        work: list[tuple[Any, Callable[[], Awaitable[Trace | None]]]] = []
-        for row, name, given in _rows(completions, source=source, call=call, args=args):
-            program, data = row[1], _data("args", given)
-            attempt = functools.partial(self._recorded, program, name, literals.decode(data))
-            work.append((json.dumps([program, name, data]), attempt))
-        return await self._all(work)
+        rows = _rows(completions, source=source, call=call, args=args)
+        return [Run(row[1], name, json.dumps(_data("args", given))) for row, name, given in rows]
 
-    async def _recorded(self, source: str, call: str, args: Sequence[Any]) -> Trace | None:
-        trace = await self._traced(source, call, args)
-        if trace is None or not trace.complete:
-            logger.warning("the run of %s is not recorded whole, no reward", call)
-            return None
-        return trace
+    async def _traces(self, runs: Sequence[Run]) -> list[Trace | None]:
+        """The records of runs, those that are whole."""
+        gate = asyncio.Semaphore(self._most())
+
+        async def one(run: Run) -> Trace | None:
+            async with gate:
+                try:
+                    trace = await tried(lambda: recorded(run, self._settings))
+                except CANNOT_RUN:
+                    raise
+                except (GroundboxError, OSError):
+                    self.failures += 1
+                    return None
+            if trace is None or not trace.complete:
+                logger.warning("the run of %s is not recorded whole, no reward", run.call)
+                return None
+            return trace
+
+        tasks = {run: asyncio.ensure_future(one(run)) for run in dict.fromkeys(runs)}
+        try:
+            await asyncio.gather(*tasks.values())
+        finally:
+            for task in tasks.values():
+                task.cancel()
+        return [tasks[run].result() for run in runs]
 
     async def score_answers(self, completions: Completions, check: Column, **columns: Any) -> list[Reward]:
         """`answers`, for code on the event loop of `groundbox.sandbox.portal`."""
         sources, entries = (columns.get(name) or [None] * len(completions) for name in ("source", "entry"))
-        work: list[_Work] = []
+        work: list[Unit] = []
         for row, source, entry in _rows(completions, check=check, source=sources, entry=entries):
             given, wanted = answer_of(row[0]), _checked(row[1])
             if wanted["kind"] == "call":
-                key = ("call", given, json.dumps(dict(wanted)), source, entry)
-                work.append((key, functools.partial(self._call_is_right, given, wanted, source, entry)))
+                called = ("call", given, json.dumps(dict(wanted)), source, entry)
+                work.append(Unit("call", called, (given, dict(wanted), source, entry)))
             else:
-                work.append((("answer", given, json.dumps(dict(wanted))), functools.partial(_is_right, given, wanted)))
+                work.append(Unit("answer", ("answer", given, json.dumps(dict(wanted))), (given, dict(wanted))))
         return await self._all(work)
 
     async def score_tests(
@@ -186,7 +238,7 @@ class Rewards:
     ) -> list[Reward]:
         """`tests`, for code on the event loop of `groundbox.sandbox.portal`."""
         setups = columns.get("setup") or [""] * len(completions)
-        work: list[_Work] = []
+        work: list[Unit] = []
         for row, entry, setup in _rows(completions, tests=tests, entry_point=entry_point, setup=setups):
             work.append(self._tests_work(program_of(row[0]), row[1], entry, setup))
         return await self._all(work)
@@ -196,7 +248,7 @@ class Rewards:
     ) -> list[Reward]:
         """`cases`, for code on the event loop of `groundbox.sandbox.portal`."""
         setups = columns.get("setup") or [""] * len(completions)
-        work: list[_Work] = []
+        work: list[Unit] = []
         for row, entry, setup in _rows(completions, cases=cases, entry_point=entry_point, setup=setups):
             work.append(self._cases_work(program_of(row[0]), row[1], entry, setup))
         return await self._all(work)
@@ -206,16 +258,14 @@ class Rewards:
     ) -> list[Reward]:
         """`facts`, for code on the event loop of `groundbox.sandbox.portal`."""
         args = columns.get("args") or [[]] * len(completions)
-        runs: dict[str, asyncio.Future[Trace | None]] = {}
-        work: list[_Work] = []
+        work: list[Unit] = []
         for row, program, name, given in _rows(completions, question=question, source=source, call=call, args=args):
             asked = _data("question", row[1])
-            if not isinstance(asked, Mapping) or asked.get("kind") not in _FACTS:
-                raise InvalidArgument("question", f"has to have a kind of {', '.join(sorted(_FACTS))}")
-            run = json.dumps([program, name, _data("args", given)])
-            answer = answer_of(row[0])
-            attempt = functools.partial(self._knows, answer, asked, program, name, _data("args", given), run, runs)
-            work.append((("fact", answer, json.dumps(dict(asked)), run), attempt))
+            if not isinstance(asked, Mapping) or asked.get("kind") not in FACTS:
+                raise InvalidArgument("question", f"has to have a kind of {', '.join(sorted(FACTS))}")
+            run, answer = Run(program, name, json.dumps(_data("args", given))), answer_of(row[0])
+            key = ("fact", answer, json.dumps(dict(asked)), run)
+            work.append(Unit("fact", key, (answer, dict(asked), run)))
         return await self._all(work)
 
     def program(self, program: str, row: Mapping[str, Any]) -> Reward:
@@ -224,6 +274,7 @@ class Rewards:
         Args:
             row: Has `entry_point`, `tests` or `cases`, and may have `setup`.
         """
+        self._join()
         return PORTAL.call(self.score_program(program, row))
 
     async def score_program(self, program: str, row: Mapping[str, Any]) -> Reward:
@@ -232,50 +283,81 @@ class Rewards:
         make = self._tests_work if kind == "tests" else self._cases_work
         return (await self._all([make(program, row.get(kind), row.get("entry_point"), row.get("setup"))]))[0]
 
-    def _tests_work(self, program: str, tests: Any, entry: Any, setup: Any) -> _Work:
+    def _tests_work(self, program: str, tests: Any, entry: Any, setup: Any) -> Unit:
         judged = Tests(
             prompt=setup or "", entry_point=function_name("entry_point", entry), test=_test_program(tests, entry)
         )
         whole = f"{setup}\n{program}" if setup else program
-        return (judged, whole), functools.partial(self._passes, judged, whole)
+        return Unit("tests", (judged, whole), (judged, whole))
 
-    def _cases_work(self, program: str, cases: Any, entry: Any, setup: Any) -> _Work:
+    def _cases_work(self, program: str, cases: Any, entry: Any, setup: Any) -> Unit:
         wanted, name = _cases(cases), function_name("entry_point", entry)
         whole = f"{setup}\n{program}" if setup else program
         key = ("cases", whole, name, json.dumps(_data("cases", cases), sort_keys=True))
-        return key, functools.partial(self._gives, whole, name, wanted)
+        return Unit("cases", key, (whole, name, wanted))
 
     def close(self) -> None:
-        """End the sandboxes that are kept for the next batch. The object can be used on."""
+        """End the sandboxes that are kept for the next batch, and leave the cluster. The object can be used on."""
         loop, judges = PORTAL.loop(), self._judges
         self._judges = []
         for own, judge in judges:
             if own is loop:
                 PORTAL.call(judge.close())
+        with self._joining:
+            joined, self._executor = self._executor, None
+        if joined is not None and joined.is_ours and joined.pid == os.getpid():
+            PORTAL.call(joined.executor.close())
 
-    async def _all(self, work: Sequence[tuple[Any, Callable[[], Awaitable[T | None]]]]) -> list[T | None]:
-        """What each gives, in order; what has the same key is done once."""
-        gate = asyncio.Semaphore(self._at_once)
-        tasks: dict[Any, asyncio.Task[T | None]] = {}
-        for key, attempt in work:
-            if key not in tasks:
-                tasks[key] = asyncio.create_task(self._tried(gate, attempt))
-        try:
-            await asyncio.gather(*tasks.values())
-        finally:
-            for task in tasks.values():
-                task.cancel()
-        return [tasks[key].result() for key, _ in work]
+    async def _all(self, units: Sequence[Unit]) -> list[Reward]:
+        """Rewards, in order; what has the same key is scored once."""
+        unique = {unit.key: unit for unit in units}
+        joined = await asyncio.to_thread(self._join) if self._given is not None else None
+        if joined is None:
+            gate = asyncio.Semaphore(self._most())
+            found = await score(list(unique.values()), self._settings, self._judge(), gate)
+        else:
+            left = [unit for unit in unique.values() if unit.key not in self._deadly]
+            told = await values_of(joined.scoring, left, joined.executor, stage=STAGE)
+            known = {unit.key: Scored(*each) for unit, each in zip(left, told, strict=True)} | self._deadly
+            found = [known[key] for key in unique]
+        rewards = dict(zip(unique, found, strict=True))
+        for key, each in rewards.items():
+            self._note(key, each)
+        return [rewards[unit.key].reward for unit in units]
 
-    async def _tried(self, gate: asyncio.Semaphore, attempt: Callable[[], Awaitable[T | None]]) -> T | None:
-        async with gate:
-            try:
-                return await tried(attempt)
-            except CANNOT_RUN:
-                raise
-            except (GroundboxError, OSError):
-                self.failures += 1
-                return None
+    def _note(self, key: Any, scored: Scored) -> None:
+        """Count and tell what has no reward, and remember what ends processes."""
+        self.failures += scored.failed
+        if scored.why:
+            logger.warning("no reward: %s", scored.why)
+        if scored.why.startswith(WORKER_DIED):
+            self._deadly.pop(key, None)
+            self._deadly[key] = scored
+            while len(self._deadly) > _MOST_DEADLY:
+                del self._deadly[next(iter(self._deadly))]
+
+    def _most(self) -> int:
+        return self._at_once or 2 * len(os.sched_getaffinity(0))
+
+    def _join(self) -> _Joined | None:
+        """The executor, whose cluster is joined now if it is not yet; None where this process scores. May take long."""
+        if self._given is None:
+            return None
+        with self._joining:
+            joined = self._executor
+            if joined is None or joined.pid != os.getpid():
+                is_ours = isinstance(self._given, str)
+                if not is_ours and self._made_in != os.getpid():
+                    raise InvalidArgument("executor", "is of the process that this one was forked from; give its name")
+                environment = str(self._settings.options.get("environment", "default"))
+                executor = (
+                    named(self._given, environment=environment, tell=logger.warning)
+                    if isinstance(self._given, str)
+                    else self._given
+                )
+                scoring = Scoring(self._settings, executor, at_once=self._at_once or executor.workers)
+                joined = self._executor = _Joined(os.getpid(), executor, scoring, is_ours)
+            return joined
 
     def _judge(self) -> Judge:
         """The judge of this loop. Those of a process that this one was forked from are its own, and left alone."""
@@ -283,127 +365,9 @@ class Rewards:
         for own, judge in self._judges:
             if own is loop:
                 return judge
-        judge = Judge(limits=self._limits, options=self._options)
+        judge = Judge(limits=self._settings.limits, options=self._settings.options)
         self._judges.append((loop, judge))
         return judge
-
-    async def _passes(self, tests: Tests, program: str) -> Reward:
-        verdict = await self._judge().judge(tests, program)
-        if verdict.reason == "tests":
-            logger.warning("tests of %s do not run, no reward: %s", tests.entry_point, verdict.detail)
-            return None
-        return float(verdict.passed)
-
-    async def _gives(self, program: str, entry: str, cases: Sequence[Case]) -> Reward:
-        judge = self._judge()
-        verdict = await judge.judge_cases(program, entry, cases, equal=equal_as_json, stop_early=not self._partial)
-        return verdict.share if self._partial else float(verdict.passed)
-
-    async def _call_is_right(self, answer: str, check: Mapping[str, Any], source: Any, entry: Any) -> Reward:
-        """An answer that is a call has to give the wanted value when it is run."""
-        if not isinstance(source, str) or not isinstance(entry, str):
-            raise InvalidArgument("check", "is of the kind call, which needs the columns source and entry")
-        case = checking.case_of(answer, _problem(source, entry))
-        if case is None:
-            return 0.0
-        try:
-            wanted = literals.parse(check["value"])
-        except NotALiteral:
-            return None
-        asked = Case(args=case.args, kwargs=case.kwargs, expected=wanted)
-        try:
-            verdict = await self._judge().judge_cases(source, entry, [asked], equal=identical)
-        except InvalidArgument:  # the model's arguments are none that a sandbox can be given
-            return 0.0
-        return float(verdict.passed)
-
-    async def _knows(
-        self,
-        answer: str,
-        question: Mapping[str, Any],
-        source: str,
-        call: str,
-        args: Any,
-        run: str,
-        runs: dict[str, asyncio.Future[Trace | None]],
-    ) -> Reward:
-        if run not in runs or (runs[run].done() and runs[run].exception() is not None):
-            runs[run] = asyncio.ensure_future(self._traced(source, call, literals.decode(args)))
-        trace = await asyncio.shield(runs[run])
-        wanted = None if trace is None else fact_of(trace, question)
-        if wanted is None:
-            logger.warning("the record has no answer to %s, no reward", dict(question))
-            return None
-        return float(checking.right({"kind": "value", "value": wanted}, answer))
-
-    async def _traced(self, source: str, call: str, args: Sequence[Any]) -> Trace | None:
-        options = {"hash_seed": 0, **self._options, "inspect": False}
-        async with AsyncSandbox(limits=self._limits, **options) as box:
-            execution = await box.run(source, mode="call", call=call, args=list(args), trace=True)
-        if execution.outcome in (Outcome.OK, Outcome.ERROR):
-            trace: Trace | None = execution.trace
-            return trace
-        return None
-
-
-def fact_of(trace: Trace, question: Mapping[str, Any]) -> str | None:
-    """The answer to a question of `Rewards.facts` as Python writes it, or None where the record has none."""
-    line = question.get("line")
-    if not isinstance(line, int):
-        raise InvalidArgument("question", "has to have the number of a line")
-    if not Lines(trace.source).is_plain(line):
-        return None
-    return _FACTS[question["kind"]](trace, _visits(trace, line), question)
-
-
-def _visits(trace: Trace, line: int) -> list[Step]:
-    """Steps of a line until something was left out of the record."""
-    records = trace.records
-    gap = next((t for t, each in enumerate(records) if isinstance(each, schema.Fold | schema.Lost)), len(records))
-    return [step for step in trace.structure.steps if step.line == line and step.last < gap]
-
-
-def _visit(visits: Sequence[Step], question: Mapping[str, Any]) -> Step | None:
-    time = question.get("time", 1)
-    return visits[time - 1] if isinstance(time, int) and 0 < time <= len(visits) else None
-
-
-def _state(trace: Trace, visits: Sequence[Step], question: Mapping[str, Any]) -> str | None:
-    step = _visit(visits, question)
-    if step is None:
-        return None
-    state = trace.state_at(step.step)
-    names = state.names(step.frame)
-    if question.get("name") not in names:
-        return None
-    try:
-        value = state.python_value(names[question["name"]])
-        literals.encode(value)
-    except (Unknown, NotALiteral):
-        return None
-    return literals.text(value)
-
-
-def _next_line(trace: Trace, visits: Sequence[Step], question: Mapping[str, Any]) -> str | None:
-    step = _visit(visits, question)
-    return None if step is None or step.branch is None else str(step.branch)
-
-
-def _branch(trace: Trace, visits: Sequence[Step], question: Mapping[str, Any]) -> str | None:
-    turns = [step.condition for step in visits if step.test is not None]
-    return str(turns) if turns and None not in turns and not trace.folded else None
-
-
-_FACTS: Final[Mapping[str, Callable[[Trace, Sequence[Step], Mapping[str, Any]], str | None]]] = {
-    "state": _state,
-    "next_line": _next_line,
-    "branch": _branch,
-}
-_Work = tuple[Any, Callable[[], Awaitable[Reward]]]
-
-
-async def _is_right(answer: str, check: Mapping[str, Any]) -> Reward:
-    return float(checking.right(check, answer))
 
 
 def _rows(completions: Completions, **columns: Column) -> list[tuple[Any, ...]]:
@@ -470,17 +434,6 @@ def _test_program(value: Any, entry: str) -> str:
     lines = [line for each in value for line in each.strip().splitlines()]
     return f"def check(candidate):\n    {function_name('entry_point', entry)} = candidate\n" + "".join(
         f"    {line}\n" for line in lines
-    )
-
-
-def _problem(source: str, entry: str) -> Problem:
-    return Problem(
-        id="",
-        source=source,
-        statement="",
-        entry=entry,
-        cases=(ProblemCase(number=0),),
-        provenance=Provenance(file="", line=1, format="reward"),
     )
 
 

@@ -1,0 +1,166 @@
+"""Worker: a process that carries out shards for a driver on another machine, whoever starts it.
+
+It says which groundbox, Python and environment it has, and refuses a shard of a driver that has others. It keeps one
+event loop and a copy of each work that it was given lately, so that the templates of its sandboxes are started once.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import platform
+import sys
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from groundbox.dataset import files
+from groundbox.dataset.executor import Part, Shard
+from groundbox.dataset.hosts import portable
+from groundbox.dataset.processes import NEW_OBJECTS
+from groundbox.errors import EnvironmentFailed, GroundboxError
+from groundbox.jail import NAMESPACES
+from groundbox.jail.probe import missing, probe
+from groundbox.sandbox import environments
+from groundbox.sandbox.portal import PORTAL
+from groundbox.version import own_version
+
+DEFAULT: Final = "default"
+_MOST_WORKS: Final = 4
+"""Copies of works that are kept: several may take turns, and each may hold a process that computes."""
+
+
+class Identity(NamedTuple):
+    """What decides the bytes that a process writes, beside the work and the shard.
+
+    Attributes:
+        code: Digest of groundbox's own Python files.
+        environment: Interpreter and lock of what guests import, or why there is none.
+        of: Name of that environment.
+    """
+
+    version: str
+    code: str
+    python: str
+    machine: str
+    environment: str
+    of: str
+
+    def differences(self, other: Identity) -> str:
+        """Tell which differ, `here` (of this one) first."""
+        pairs = zip(self._fields, self, other, strict=True)
+        return ", ".join(f"{name}: {mine} here, {theirs} there" for name, mine, theirs in pairs if mine != theirs)
+
+
+class Answer(NamedTuple):
+    """What a worker process says of a shard.
+
+    Attributes:
+        part: None where it failed.
+        error: The exception, or its words; the identity where it is another one.
+        cpu_s: Processor seconds that the process spent on it, without its sandboxes.
+    """
+
+    part: Mapping[str, bytes] | None
+    error: Exception | Identity | str
+    cpu_s: float
+
+
+class Greeting(NamedTuple):
+    """What a worker process says of itself and its machine before it is given anything.
+
+    Attributes:
+        lacking: Why no sandbox can be made there, or "".
+    """
+
+    identity: Identity
+    lacking: str
+    niceness: int
+
+
+class _Process:
+    """What a worker process keeps between shards."""
+
+    begun = False
+    identities: Final[dict[str, Identity]] = {}
+    lacking: str | None = None
+    works: Final[dict[bytes, Any]] = {}
+
+
+def identity(environment: str = DEFAULT) -> Identity:
+    """The identity of this process, whose guests are to import from this environment."""
+    try:
+        found = environments.get(environment)
+        told = f"{'.'.join(map(str, found.python_version))} {found.lock_sha256[:16]}"
+    except EnvironmentFailed as error:
+        told = str(error)
+    return Identity(
+        version=own_version(),
+        code=files.digest(Path(__file__).parents[1])[:16],
+        python=".".join(map(str, sys.version_info[:2])),
+        machine=platform.machine(),
+        environment=told,
+        of=environment,
+    )
+
+
+def greet(environment: str) -> Greeting:
+    """Say who this process is, before it is given anything."""
+    own = _own(environment)
+    if _Process.lacking is None:
+        lacking = missing(probe(), backend=NAMESPACES, waive=frozenset())
+        _Process.lacking = "; ".join(f"{each.layer}: {each.detail}" for each in lacking)
+    return Greeting(own, _Process.lacking, os.nice(0))
+
+
+def serve(expected: Identity, data: bytes, shard: Shard, programs: bool) -> Answer:
+    """Carry out a shard for a driver.
+
+    Args:
+        expected: The driver's identity.
+        data: The work, pickled.
+        programs: Whether it runs programs (`Running`), or is pure computing.
+    """
+    begun = time.process_time()
+    if _own(expected.of) != expected:
+        return Answer(None, _own(expected.of), 0.0)
+    part: Mapping[str, bytes] | None = None
+    error: Exception | str = ""
+    try:
+        work = _work(data)
+        part = PORTAL.call(_awaited(work, shard)) if programs else work(shard)
+    except Exception as raised:
+        error = portable(raised)
+    return Answer(part, error, time.process_time() - begun)
+
+
+def _own(environment: str) -> Identity:
+    if not _Process.begun:
+        _Process.begun = True
+        gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+        # A process that is spawned runs its parent's main module first: Ray's, which imports Ray.
+        vars(sys.modules["__main__"]).pop("__file__", None)
+    if environment not in _Process.identities:
+        _Process.identities[environment] = identity(environment)
+    return _Process.identities[environment]
+
+
+def _work(data: bytes) -> Any:
+    """The copy of a work; of those that were not asked for the longest, none is kept."""
+    works = _Process.works
+    try:
+        # The driver may run code here anyway.
+        work = works.pop(data) if data in works else pickle.loads(data)  # noqa: S301
+    except Exception as error:  # of any kind: of a package that is not here, say
+        told = f"what is to be done cannot be read on this machine: {type(error).__name__}: {error}"
+        raise GroundboxError(f"{told}. All machines need the same packages") from error
+    works[data] = work
+    while len(works) > _MOST_WORKS:
+        del works[next(iter(works))]
+    return work
+
+
+async def _awaited(work: Callable[[Shard], Coroutine[Any, Any, Part]], shard: Shard) -> Part:
+    return await work(shard)

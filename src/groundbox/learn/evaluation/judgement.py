@@ -1,0 +1,144 @@
+"""Judgement: the work on replies that an executor carries out, in this process or on other machines.
+
+Shards are of three stages. `record` has the run that a question is about recorded, while its reply is waited for;
+`judge` judges replies and holds their steps against the record; `warm` has a process started that proves. Nothing of a
+value hangs on what else is in its shard, so that cutting replies into shards otherwise changes no result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any, Final
+
+from groundbox.dataset.executor import Executor, Listwise, Part, Shard, listed
+from groundbox.dataset.item_runs import compressed
+from groundbox.dataset.problem import WORKER_DIED
+from groundbox.dataset.program_runner import Request
+from groundbox.errors import GroundboxError, SandboxUnavailable
+from groundbox.learn.evaluation import steps
+from groundbox.learn.evaluation.replies import Said
+from groundbox.learn.evaluation.suites import Judged, Judging, Means, Question
+
+RECORD: Final = "record"
+JUDGE: Final = "judge"
+WARM: Final = "warm"
+MOST_DETAIL: Final = 500
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reply:
+    """A reply that waits for a judge.
+
+    Attributes:
+        recorded: As `recording_of` gives it.
+    """
+
+    question: Question
+    said: Said
+    recorded: bytes | str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Result of a judgement: what the judge says, and the steps, or why there are none."""
+
+    judged: Judged
+    steps: steps.Steps | None
+    no_steps: str
+
+
+class Judgement(Listwise):
+    """Work for `Executor.run`. The payload of `record` is a request, that of `judge` a list of `Reply`."""
+
+    def __init__(self, judging: Judging, means: Means, executor: Executor, *, at_once: int, proof_cpu_s: float) -> None:
+        """Args:
+        executor: Of the process that judges; it proves.
+        at_once: Replies that one process judges at the same time.
+        proof_cpu_s: Processor seconds for the steps of one reply.
+        """
+        self._judging, self._means, self._executor = judging, means, executor
+        self._at_once, self._proof_cpu_s = at_once, proof_cpu_s
+        self._gate = asyncio.Semaphore(at_once)
+
+    def shared(self, hosts: int) -> Judgement:
+        """See Running.shared."""
+        return Judgement(
+            self._judging,
+            dataclasses.replace(self._means, runner=self._means.runner.shared(hosts)),
+            self._executor.shared(hosts),
+            at_once=-(-self._at_once // hosts),
+            proof_cpu_s=self._proof_cpu_s,
+        )
+
+    async def __call__(self, shard: Shard) -> Part:
+        """See Executor.run; the part is for `recording_of`, or `verdicts`."""
+        if shard.stage == RECORD:
+            return await self._recorded(shard.payload)
+        if shard.stage == WARM:
+            return await self._executor.compute(steps.nothing, shard)
+        found = await asyncio.gather(*(self._one(shard.number, each) for each in shard.payload))
+        return listed([dataclasses.asdict(each) | {"judged": each.judged._asdict()} for each in found])
+
+    def lost(self, entry: Reply, reason: str) -> dict[str, Any]:
+        """See Listwise.lost: nothing is known of such a reply."""
+        judged = Judged(right=None, reason=WORKER_DIED, detail=f"{WORKER_DIED}: {reason}")
+        return {"judged": judged._asdict(), "steps": None, "no_steps": WORKER_DIED}
+
+    async def _recorded(self, request: Request) -> Part:
+        try:
+            ran = await self._means.runner.run(request)
+        except SandboxUnavailable:
+            raise
+        except GroundboxError as error:
+            return {"missing": f"sandbox: {error}"[:MOST_DETAIL].encode("utf-8", "backslashreplace")}
+        if ran.trace is None or not ran.trace.complete:
+            return {"missing": f"the run was not recorded whole ({ran.outcome})".encode()}
+        return {"trace": await asyncio.to_thread(compressed, ran.trace)}
+
+    async def _one(self, number: int, reply: Reply) -> Verdict:
+        async with self._gate:
+            judged = await self._judged(reply)
+        found, why = await self._steps(number, reply)
+        return Verdict(judged=judged, steps=found, no_steps=why)
+
+    async def _judged(self, reply: Reply) -> Judged:
+        try:
+            return await self._judging.judge(reply.question, reply.said, self._means)
+        except SandboxUnavailable:  # nothing can be judged here at all
+            raise
+        except GroundboxError as error:
+            return Judged(right=None, reason="not-judged", detail=f"{type(error).__name__}: {error}"[:MOST_DETAIL])
+
+    async def _steps(self, number: int, reply: Reply) -> tuple[steps.Steps | None, str]:
+        if isinstance(reply.recorded, str):
+            return None, reply.recorded
+        said = reply.said
+        if not said.reasoning:
+            return None, "no reasoning"
+        payload = {
+            "trace": reply.recorded,
+            "text": said.reasoning,
+            "answer": said.answer if reply.question.asks_result else "",
+        }
+        work = steps.Stepping(cpu_s=self._proof_cpu_s)
+        try:
+            part = await self._executor.compute(work, Shard(stage=steps.STAGE, number=number, payload=payload))
+        except GroundboxError as error:
+            return None, str(error)[:MOST_DETAIL]
+        return steps.of_json(part["json"])
+
+
+def recording_of(part: Part) -> bytes | str:
+    """Read a part of the stage `record`: the trace, compressed; or why there is none."""
+    return part["trace"] if "trace" in part else part["missing"].decode()
+
+
+def verdict_of(value: dict[str, Any]) -> Verdict:
+    """Read a value of the stage `judge`."""
+    found = value["steps"]
+    return Verdict(
+        judged=Judged(**value["judged"]),
+        steps=None if found is None else steps.Steps(**found),
+        no_steps=value["no_steps"],
+    )
