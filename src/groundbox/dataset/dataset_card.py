@@ -70,6 +70,7 @@ def _metadata(facts: Mapping[str, Any]) -> list[str]:
         "task_categories: [text-generation]",
         "tags: [code, execution-traces]",
         f"license: {_licence(facts)}",
+        # Without them the hub would take every .jsonl file, dropped.jsonl as well, for data.
         *(["configs:", "- config_name: default", "  data_files:", *files] if files else []),
         "---",
         "",
@@ -86,6 +87,7 @@ def _mended(mended: Mapping[str, Any]) -> list[str]:
 
 
 def _licence(facts: Mapping[str, Any]) -> str:
+    # A hub takes one licence for a dataset; of several, `other` sends the reader to the table below.
     names = list(facts["samples_by_licence"])
     return names[0].lower() if len(names) == 1 and names[0] != "not stated" else "other"
 

@@ -122,6 +122,7 @@ def item_to_json(item: Item) -> dict[str, Any]:
     data["case"] = case_to_json(item.case)
     data["answer"] = None if item.answer is None else dataclasses.asdict(item.answer)
     data["traced"] = None if item.traced is None else dataclasses.asdict(item.traced)
+    # `asdict` goes into cases, whose values may be no JSON: each part is written by its own function.
     data["tried"] = [tried_to_json(each) for each in item.tried]
     data["sought"] = None if item.sought is None else dataclasses.asdict(item.sought)
     data["drop"] = None if item.drop is None else item.drop.to_json()

@@ -73,6 +73,8 @@ class BuildOptions:
     def arguments(self) -> dict[str, Any]:
         """All of it as JSON, inputs by name and digest: the same arguments make the same dataset."""
         data = dataclasses.asdict(self)
+        # By name and digest and not by path: the same files elsewhere make the same dataset, and a changed file another
+        # one.
         data["problems"] = [_named(path) for path in self.problems]
         data["benchmarks"] = [_named(path) for path in self.benchmarks]
         return {**data, "version": VERSION}

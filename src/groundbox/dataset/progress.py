@@ -41,6 +41,7 @@ class Line:
         if stage != self._stage:
             self.end()
             self._stage, self._begun, self._resumed = stage, time.monotonic(), 0
+        # What an earlier process did took no time of this one, and would make the rate too high.
         if resumed:
             self._resumed = done
         self._show(line(stage, done, total, done - self._resumed, time.monotonic() - self._begun))

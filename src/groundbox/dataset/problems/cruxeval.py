@@ -38,6 +38,8 @@ def parse(row: Mapping[str, Any], place: Place) -> Iterator[Problem | Drop]:
 
 def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
+        # Parsed as the call that it stands in, so that names of arguments are read as Python reads them; the new line
+        # ends a comment in the text.
         call = expression_of(f"{_FUNCTION}({text}\n)")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise literals.NotALiteral(f"{text!r}: {error}") from None

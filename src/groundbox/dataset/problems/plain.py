@@ -22,6 +22,7 @@ def parse(row: Mapping[str, Any], place: Place) -> Iterator[Problem | Drop]:
     entry = None if row.get("entry") is None else text_of(row, "entry", least=1)
     name = str(row.get("id") or place.item)
     cases: list[Case] = []
+    # A script without cases is run once with empty input; a function without cases gets made ones.
     for number, each in enumerate(list_of(row, "cases") if "cases" in row else [] if entry else [{}]):
         try:
             cases.append(_case(number, each, entry=entry))

@@ -29,6 +29,7 @@ def parse(row: Mapping[str, Any], place: Place) -> Iterator[Problem | Drop]:
         id=name,
         source=source,
         statement=_statement(row),
+        # Programs of CodeI/O are rewritten so that their main function has this name.
         entry=text_of(row, "funcname", least=1) if "funcname" in row else "main_solution",
         cases=tuple(cases),
         provenance=place.provenance({**details, **{k: row[k] for k in ("licence", "license") if k in row}}),

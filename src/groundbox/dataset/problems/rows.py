@@ -44,6 +44,7 @@ class Place:
     def provenance(self, details: Mapping[str, Any] | None = None) -> Provenance:
         """The provenance of what stands here."""
         found = dict(details or {})
+        # Both spellings are in use.
         licence = found.pop("licence", None) or found.pop("license", None) or self.licence
         return Provenance(file=self.file, line=self.line, format=self.format, licence=_words(licence), details=found)
 

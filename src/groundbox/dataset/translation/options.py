@@ -63,5 +63,6 @@ class TranslateOptions:
     def arguments(self) -> dict[str, Any]:
         """All that decides what is written, as JSON values."""
         data = dataclasses.asdict(self)
+        # Neither changes what is written for an item: a translation can go on with more items, or more slowly.
         del data["limit"], data["at_once"]
         return {**data, "version": VERSION}

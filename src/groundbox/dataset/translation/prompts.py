@@ -235,6 +235,7 @@ def repair(failed: Sequence[str] | None, *, with_claims: bool) -> str:
 
 def reading(shown: Shown, sentences: Mapping[int, str]) -> str:
     """The prompt for the claims of sentences by their numbers. The trace is not shown, so a reader mends nothing."""
+    # One line each, or a sentence could look like the next number.
     told = "\n".join(f"{number}. {' '.join(text.split())}" for number, text in sentences.items())
     return _READING.format(source=shown.source, arguments=shown.arguments, sentences=told, kinds=_KINDS)
 
@@ -254,6 +255,7 @@ def reading_schema() -> dict[str, Any]:
 def _sentences(what: Mapping[str, Any]) -> dict[str, Any]:
     """All keys are required and no others allowed, as OpenAI's strict mode has it; no references, no descriptions."""
     known = json_schema()["$defs"]["claim"]["properties"]
+    # In the order of the schema of claims, so that a new kind there changes no order here.
     kinds = [kind for kind in known["kind"]["enum"] if kind in KINDS]
     claim = _object(
         {"kind": {"enum": kinds, "type": "string"}, "subject": {"type": "string"}, "value": {"type": "string"}}

@@ -49,6 +49,7 @@ class Counts:
         """Count an item; `resumed` if it was done by an earlier process."""
         accepted = found.lesson.drop is None
         self.asked += found.replies
+        # All answers of a part that an earlier process finished were given to that process.
         self.cached += found.replies if resumed else found.cached
         self.prompt_tokens += found.prompt_tokens
         self.completion_tokens += found.completion_tokens

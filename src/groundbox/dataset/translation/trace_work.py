@@ -63,6 +63,7 @@ class Proving:
 
     def __call__(self, shard: Shard) -> Part:
         """See Executor.compute."""
+        # Read once more in this process: a trace travels as bytes, and its objects are made where they are used.
         trace = Trace.loads(zlib.decompress(shard.payload["trace"]))
         telling, expected = Telling(**shard.payload["telling"]), Expected(**shard.payload["expected"])
         return {"json": json.dumps(self._found(telling, trace, expected)).encode()}
@@ -79,6 +80,7 @@ class Proving:
 
     def _proved(self, telling: Telling, trace: Trace, expected: Expected) -> dict[str, Any]:
         proved = self.prover(telling, trace, expected)
+        # Mending proves again for each round, so that it is asked for only when the model's repair has failed.
         if not self.mend:
             return {"proved": dataclasses.asdict(proved)}
         found = mended(telling, proved, trace, expected, self.prover)
