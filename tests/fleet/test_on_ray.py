@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 
@@ -182,7 +183,7 @@ def ray(monkeypatch):
 @pytest.mark.slow
 def test_a_node_outlives_its_actor_and_its_cluster_and_is_adopted(fleet_of, ray, tmp_path):
     with fleet_of() as fleet, contextlib.ExitStack() as ending:
-        given = {"secret": SECRET, "folder": str(tmp_path / "ray"), "options": ["--at-once", "2"]}
+        given: dict[str, Any] = {"secret": SECRET, "folder": str(tmp_path / "ray"), "options": ["--at-once", "2"]}
 
         (first,) = ray_nodes(fleet.gateway.url, **given)
         ending.callback(_kill, first.pid)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_data_that_a_guest_made_up_is_refused(data):
 
 
 def test_data_that_is_too_deep_is_refused():
-    data = 1
+    data: Any = 1
     for _ in range(100):
         data = {"list": [data]}
 
