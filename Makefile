@@ -5,9 +5,10 @@
 #   make demo             examples/demo.py, results in demo-output/
 #   make serve            `groundbox serve`, on http://127.0.0.1:8000/ with a key that it prints; ARGS='--port 0' are its options
 #   make quick            the tests that take less than 0.2 s each
-#   make test             all tests but the soak and five sixths of those marked slow or that take 1 s (but for those of the
-#                         wall), a process for each processor;
-#                         ARGS='-k name -x' goes to pytest, WORKERS=0 is one process, PART=2/6 another sixth
+#   make quick-wheel      the same against a wheel of the checkout, installed into .venv-wheel
+#   make test             all tests but the soak and eleven twelfths of those marked slow or that take 0.5 s (but for
+#                         those of the wall), a process for each processor;
+#                         ARGS='-k name -x' goes to pytest, WORKERS=0 is one process, PART=2/12 another twelfth
 #   make test-all         the same with all that are slow
 #   make durations        run all tests one after another, and store which of them are slow in tests/durations.json
 #   make heartbeat        the longest gaps of the host's event loop beside attacks on it
@@ -36,7 +37,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo fleet-demo serve quick test test-all durations heartbeat adapters clients ray lint format bench training experiment local-model another-kernel wheels lock clean another-python
+.PHONY: help setup demo fleet-demo serve quick quick-wheel test test-all durations heartbeat adapters clients ray lint format bench training experiment local-model another-kernel wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -65,13 +66,20 @@ serve: setup
 	@exec $(BIN)/groundbox serve $(ARGS)
 
 WORKERS ?= auto
-PART    ?= 1/6
+PART    ?= 1/12
 PYTEST  := $(BIN)/python -m pytest -m 'not soak'
 # Whoever has ended with their share of the tests takes from the others'. Tests marked `alone` take turns (tests/tiers.py).
 SPREAD  := -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
 quick: setup
 	$(PYTEST) $(SPREAD) --quick $(ARGS)
+
+quick-wheel: setup
+	rm -rf build/wheel && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/wheel .
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-wheel
+	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-wheel/bin/python requirements/dev.txt
+	$(BIN)/uv pip install --quiet --no-deps --python .venv-wheel/bin/python build/wheel/*.whl
+	.venv-wheel/bin/python -m pytest -m 'not soak' $(SPREAD) --quick $(ARGS)
 
 test: setup
 	$(PYTEST) $(SPREAD) --part $(PART) $(ARGS)
@@ -185,4 +193,4 @@ lock: .venv/stamp
 	$(BIN)/$(RESOLVE) $(LOCKS)/default.in -o $(LOCKS)/default.txt
 
 clean:
-	rm -rf .venv .venv-adapters .venv-clients .venv-ray .venv-train .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build .venv .venv-adapters .venv-clients .venv-ray .venv-train .venv-wheel .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -26,7 +26,7 @@ import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")
 SLOW_S = 0.2
-LONG_S = 1.0
+LONG_S = 0.5
 _LONGEST_S = 1500  # that the others' tests of one turn may take
 _HELD = []
 WHOLE = "tests/escape/"  # what is not marked `slow` there runs each time, however long it takes

@@ -46,7 +46,7 @@ NEWCOMERS = {
     "fills the disk": "first_hour/test_endings.py::test_a_full_disk_costs_the_file_that_does_not_fit_and_nothing_else",
     "pipes into head": "first_hour/test_endings.py::test_a_reader_that_has_gone_gets_no_complaint",
     "looks through a demo": "cli/test_demo.py::test_the_index_leads_to_everything_that_was_made",
-    "opens the page of a long trace": "trace/test_page_in_browser.py::test_the_time_to_a_moment_grows_with_the_steps_and_not_with_their_square",
+    "opens the page of a long trace": "trace/show/test_page_in_browser.py::test_the_time_to_a_moment_grows_with_the_steps_and_not_with_their_square",
     "reads the logs of a service": "first_hour/test_logs.py::test_each_run_is_one_line_with_its_id_its_outcome_and_its_times",
     "asks a local model": "first_hour/test_local_models.py::test_ask_goes_to_an_endpoint_and_runs_what_the_model_writes",
 }
