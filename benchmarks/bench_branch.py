@@ -12,6 +12,8 @@ import asyncio
 import statistics
 import sys
 import time
+from collections.abc import Awaitable
+from typing import Any
 
 from measure import PAUSE_S, machine, percentile
 from peers import PRINT, Runner, peers
@@ -40,10 +42,10 @@ async def measured(runs: int, yardstick: Runner | None) -> dict[str, list[float]
     """Seconds of each step, in rounds."""
     taken: dict[str, list[float]] = {}
 
-    async def timed(name: str, work: object) -> object:
+    async def timed(name: str, work: Awaitable[Any]) -> Any:
         await asyncio.sleep(PAUSE_S)
         begun = time.perf_counter()
-        made = await work  # type: ignore[misc]
+        made = await work
         taken.setdefault(name, []).append(time.perf_counter() - begun)
         return made
 

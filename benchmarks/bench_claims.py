@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from measure import machine, percentile
 
@@ -48,7 +49,7 @@ def main() -> None:
         for _ in range(rounds):
             for way in WAYS:
                 trace = fresh(data)
-                options = {} if way == WAYS[2] else {"claims": given, "strict": way == WAYS[1]}
+                options: dict[str, Any] = {} if way == WAYS[2] else {"claims": given, "strict": way == WAYS[1]}
                 begun = time.perf_counter()
                 proof = prove(told.text, trace, **options)
                 best[way] = min(best[way], time.perf_counter() - begun)

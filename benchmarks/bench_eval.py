@@ -133,7 +133,7 @@ def main() -> None:
                 space: dict[str, Any] = {}
                 exec(row["code"], space)  # noqa: S102
                 file.write(json.dumps({**row, "output": str(space["f"](8 + n % 10))}) + "\n")
-        suite = open_suite(f"cruxeval-output:{problems}", Wanted())
+        suite: Any = open_suite(f"cruxeval-output:{problems}", Wanted())
         prompts = [each.prompt for each in suite.questions]
         bare_s, ours_s = [], []
         for number in range(rounds):

@@ -22,6 +22,7 @@ import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from measure import machine
 
@@ -33,7 +34,7 @@ from groundbox.sandbox import environments
 AT_ONCE = 4
 """Of ours and of SandboxFusion; the pool of subprocesses has one worker for each processor."""
 LIMITS = gb.Limits(wall_s=10)
-PROBLEMS = {
+PROBLEMS: dict[str, tuple[str, str, list[tuple[Any, Any]]]] = {
     "double": ("n * 2", "n + 2", [(n, n * 2) for n in (0, 1, 5, -3, 10**9)]),
     "middle": ("sorted(n)[len(n) // 2]", "n[len(n) // 2]", [(x, sorted(x)[len(x) // 2]) for x in
                ([1], [3, 1, 2], [5, 4, 3, 2, 1], [2, 2, 1], [9, 7, 8])]),
@@ -73,7 +74,7 @@ async def ours(court: Judge, work: list[tuple[str, str, bool]], *, pairs: bool) 
         async with gate:
             if pairs:
                 cases = [Case(args=(given,), expected=wanted) for given, wanted in PROBLEMS[name][2]]
-                verdict = await court.judge_cases(program, name, cases)
+                verdict: Any = await court.judge_cases(program, name, cases)
             else:
                 verdict = await court.judge(Tests(prompt="", entry_point=name, test=tests_of(name)), program)
         assert verdict.passed is right, (name, program, verdict)

@@ -6,8 +6,10 @@ python benchmarks/bench_latency.py [RUNS]
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 import time
+from typing import Any
 
 from measure import PAUSE_S, interleaved, machine, table
 from peers import SNIPPETS, peers
@@ -41,7 +43,7 @@ def main() -> None:
     loop = asyncio.new_event_loop()
     with peers() as found:
         for title, code in SNIPPETS.items():
-            tasks = {
+            tasks: dict[str, Any] = {
                 "groundbox": lambda code=code: loop.run_until_complete(timed(code, "science")),
                 "groundbox, gb.run": lambda code=code: ours(code),
             }
@@ -49,7 +51,7 @@ def main() -> None:
                 tasks["groundbox, bare"] = lambda code=code: loop.run_until_complete(timed(code, "bare"))
             for name, run in found.items():
                 if title == "print" or name not in NO_LIBRARIES:
-                    tasks[name] = lambda run=run, code=code: run(code)
+                    tasks[name] = functools.partial(run, code)
             table(title, interleaved(tasks, runs), "groundbox")
     loop.run_until_complete(loop.shutdown_asyncgens())
 

@@ -6,8 +6,10 @@ python benchmarks/bench_session.py [RUNS]
 from __future__ import annotations
 
 import asyncio
+import functools
 import statistics
 import sys
+from collections.abc import Callable
 
 from measure import interleaved, machine, percentile, table
 from peers import PANDAS, PRINT, ipykernel
@@ -33,9 +35,9 @@ def main() -> None:
     machine()
     with gb.Sandbox() as box, ipykernel() as kernel:
         for title, code in (("print", PRINT), ("pandas", PANDAS)):
-            tasks = {"groundbox": lambda code=code: box.run(code)}
+            tasks: dict[str, Callable[[], object]] = {"groundbox": functools.partial(box.run, code)}
             if kernel is not None:
-                tasks["ipykernel"] = lambda code=code: kernel(code)
+                tasks["ipykernel"] = functools.partial(kernel, code)
             table(f"second cell, {title}", interleaved(tasks, runs), "groundbox")
     over = asyncio.run(asynchronous(runs))
     print(

@@ -95,6 +95,7 @@ def main() -> None:
         Path(folder, "sales.csv").write_text(text)
         loop.run_until_complete(box.files.write("sales.csv", text))
         setting = loop.run_until_complete(box.run("SELECT current_setting('threads') AS n", language="sql"))
+        assert setting.value is not None
         threads = setting.value["application/vnd.dataresource+json"]["data"][0]["n"]
         with directly(folder, threads) as ask:
             print(f"{len(text) / 1e6:.0f} MB, {threads} threads")

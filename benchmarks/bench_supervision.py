@@ -193,7 +193,9 @@ async def side_by_side(work: list[_Work], pythons: list[str], options: TraceOpti
                     shown, cpu_s = run(problem, case)
                     tally.cpu_s += cpu_s
                     tally.accepted += shown is not None
-                    tally.complete += shown is not None and (trace is None or shown >= calls(trace, problem.entry))
+                    tally.complete += shown is not None and (
+                        trace is None or shown >= calls(trace, problem.entry or "")
+                    )
             mine.cpu_s -= own_cpu_s()
             print(f"{begin + len(block)} of {len(work)}", file=sys.stderr)
         mine.cpu_s += own_cpu_s()

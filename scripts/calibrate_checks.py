@@ -104,7 +104,7 @@ def _is_right(execution: gb.Execution, program: Recorded) -> bool:
         return True
     text = execution.text or ""
     try:
-        return _plain(ast.literal_eval(text)) == program.answer
+        return bool(_plain(ast.literal_eval(text)) == program.answer)
     except (ValueError, SyntaxError):
         return text == str(program.answer)
 

@@ -32,7 +32,7 @@ from groundbox.sandbox import arguments
 from groundbox.trace.claims import prove
 from groundbox.trace.claims.derivable import derivable
 from groundbox.trace.narrate.document import document
-from groundbox.trace.narrate.narrator import STYLES, narrate
+from groundbox.trace.narrate.narrator import STYLES, Detail, narrate
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.show.forms import FORMS, short
@@ -133,9 +133,12 @@ def called(name: str, source: str, call: ast.expr) -> Program:
 
 def traced(program: Program) -> Trace | None:
     """The run of a program, None where it did not begin."""
-    call = {"call": program.call, "args": program.args, "kwargs": program.kwargs} if program.call else {}
+    call: dict[str, Any] = (
+        {"call": program.call, "args": program.args, "kwargs": program.kwargs} if program.call else {}
+    )
     mode = "call" if program.call else "script"
-    return groundbox.run(program.source, mode=mode, trace=True, hash_seed=0, **call).trace
+    trace: Trace | None = groundbox.run(program.source, mode=mode, trace=True, hash_seed=0, **call).trace
+    return trace
 
 
 def write_program(folder: Path, program: Program) -> None:
@@ -161,7 +164,8 @@ def said_of(trace: Trace) -> Iterator[str]:
     yield f"== html {hashlib.sha256(html(trace).encode()).hexdigest()}"
     for line in sorted({record.n for record in trace.records if isinstance(record, schema.Line)}):
         yield f"== why {line}\n{trace.why(line)}"
-    for style, detail in itertools.product(STYLES, ("normal", "brief", "full")):
+    details: Sequence[Detail] = ("normal", "brief", "full")
+    for style, detail in itertools.product(STYLES, details):
         if style == "backward" and (trace.header.entry is None or detail != "normal"):
             continue
         told = narrate(trace, style=style, detail=detail, seed=1, max_chars=MOST_CHARS)
@@ -200,7 +204,17 @@ def write_dataset(folder: Path, count: int) -> None:
             problems = Path(kept, name)
             problems.write_text("".join(json.dumps(line) + "\n" for line in lines))
         out = Path(kept, "out")
-        command = [sys.executable, "-m", "groundbox", "dataset", "build", "--problems", problems, "--out", out]
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "groundbox",
+            "dataset",
+            "build",
+            "--problems",
+            problems,
+            "--out",
+            out,
+        ]
         command += ["--cases", "2", "--workers", "2"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for path in sorted(out.rglob("*.jsonl")):

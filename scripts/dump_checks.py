@@ -170,7 +170,7 @@ def sql(out: Path) -> Iterator[str]:
     for record in records:
         by_db[record["db"]].append(record)
     for db, recorded in sorted(by_db.items()):
-        queries = []
+        queries: list[tuple[str, str, str | None, tuple[str, ...]]] = []
         for n, each in enumerate(recorded):
             name = f"{db} {each['id']:04} {each['system']}"
             other = recorded[(n + 1) % len(recorded)]

@@ -33,7 +33,7 @@ def main() -> None:
 
 async def again(recording: Recording) -> list[dict[str, Any]]:
     """The events of a recording, with what its programs show now."""
-    copies = {"branches": recording.branches, "rollback": recording.rollback}
+    copies: dict[str, Any] = {"branches": recording.branches, "rollback": recording.rollback}
     agent = GroundedAgent(ScriptedModel(recording.replies), **copies)
     events = [transcript.line(event) async for event in agent.stream(recording.question, files=recording.files)]
     kept = [{name: each[name] for name in each if name not in CHANGING.get(each["event"], ())} for each in events]

@@ -83,14 +83,25 @@ class RigRay:
 
     def build(self, machine: Any, problems: Path, out: Path, *options: str, log: str = "build.log") -> Any:
         """Start a build on a machine, whose stdout and stderr are appended to a log."""
-        command = [sys.executable, "-m", "groundbox", "dataset", "build", "--problems", str(problems)]
+        command: list[str | Path] = [sys.executable, "-m", "groundbox", "dataset", "build", "--problems", str(problems)]
         where = ["--out", str(out), "--executor", f"ray://{self.address}", "--json"]
         return machine.start([*command, *where, *options], env=self._environ, log=self.folder / log)
 
 
 def build_here(problems: Path, out: Path, *options: str) -> dict[str, Any]:
     """The report of the same build by this machine alone."""
-    command = [sys.executable, "-m", "groundbox", "dataset", "build", "--problems", problems, "--out", out, "--json"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "groundbox",
+        "dataset",
+        "build",
+        "--problems",
+        problems,
+        "--out",
+        out,
+        "--json",
+    ]
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([*command, *options], env=environ, stdout=subprocess.PIPE, check=True)
     report: dict[str, Any] = json.loads(done.stdout)

@@ -89,6 +89,7 @@ async def run(case: Case, limit: asyncio.Semaphore) -> tuple[Case, gb.Execution]
 def difference(case: Case, execution: gb.Execution) -> str:
     """Why the case differs, or an empty text."""
     if not execution.ok:
+        assert execution.error is not None
         return f"{execution.outcome.value}: {execution.error.type}: {execution.error.message[:120]}"
     if case.expected is None:
         return ""
@@ -121,6 +122,7 @@ def sandbox_result(execution: gb.Execution) -> str:
     if execution.outcome is gb.Outcome.TIMEOUT:
         return "timeout"
     if not execution.ok:
+        assert execution.error is not None
         return f"error: {execution.error.type}"
     return "result: " + execution.artifacts["result.json"].read().decode()
 

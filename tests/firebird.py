@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 PASSWORD = "a word that must not leave the host"
@@ -96,7 +96,13 @@ def running(programs: tuple[str, str, Path], role_script: str) -> Iterator[Serve
     if user is not None:
         os.chown(folder, user.pw_uid, user.pw_gid)
     environment = {"FIREBIRD": folder, "FIREBIRD_LOCK": folder, "FIREBIRD_TMP": folder, "PATH": "/usr/bin:/bin"}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, "env": environment, **who}
+    quiet: dict[str, Any] = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "cwd": folder,
+        "env": environment,
+        **who,
+    }
     subprocess.run([make, "-quiet", "-bail", "-input", f"{folder}/make.sql"], check=True, **quiet)
     process = subprocess.Popen([serve], **quiet)
     try:

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 PASSWORD = "a word that must not leave the host"
@@ -72,7 +72,7 @@ def running(programs: tuple[str, str], role_script: str) -> Iterator[Server]:
     if user is not None:
         os.chown(folder, user.pw_uid, user.pw_gid)
     common = ["--no-defaults", f"--datadir={folder}/data"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/", **who}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/", **who}
     subprocess.run([install, *common, "--auth-root-authentication-method=normal"], check=True, **quiet)
     options = [
         f"--socket={folder}/socket",

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PASSWORD = "a word that must not leave the host"
 SHOP = """
@@ -61,7 +61,7 @@ def running(bin_folder: Path, role_script: str) -> Iterator[Server]:
     Path(password_file).write_text(PASSWORD)
     os.chmod(password_file, 0o644)
     data = f"{folder}/data"
-    quiet = {"stdout": subprocess.DEVNULL, "cwd": "/", **who}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "cwd": "/", **who}
     init = ["-U", "admin", "--auth=scram-sha-256", f"--pwfile={password_file}", "--no-sync", "-E", "UTF8"]
     subprocess.run([bin_folder / "initdb", "-D", data, *init], check=True, **quiet)
     options = ["-k", folder, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB"]

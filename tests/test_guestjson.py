@@ -47,8 +47,8 @@ def test_texts_are_taken_out_of_json_with_what_is_in_them(values, piece_bytes, a
     assert marks == bytes(byte for byte in expected if byte in b"[]{},:")
 
 
-ESCAPED = st.lists(st.sampled_from(["a", "é", "\U0001f600", "\\", '"', "\x00", "\n", "\u20ac"]), max_size=60)
-ESCAPED = ESCAPED.map("".join)
+LETTERS = st.lists(st.sampled_from(["a", "é", "\U0001f600", "\\", '"', "\x00", "\n", "\u20ac"]), max_size=60)
+ESCAPED = LETTERS.map("".join)
 FAULTS = st.sampled_from([b'"', b"\\", b"\\u12", b"\\ud800", b"\\udc00", b"\xa9", b"\n"])
 
 

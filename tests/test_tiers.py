@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiers_for_tests as tiers
@@ -78,7 +79,7 @@ def test_one_that_is_alone_waits_for_the_others_and_they_for_it(tmp_path):
     for name in ("conftest.py", "tiers.py"):
         (tmp_path / name).write_text((HERE / name).read_text())
     spec = importlib.util.spec_from_file_location("tiers_copied", tmp_path / "tiers.py")
-    copied = importlib.util.module_from_spec(spec)
+    copied: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copied)
     events = []
 
@@ -106,7 +107,7 @@ def test_a_child_that_a_test_leaves_holds_no_turn(tmp_path):
     for name in ("conftest.py", "tiers.py"):
         (tmp_path / name).write_text((HERE / name).read_text())
     spec = importlib.util.spec_from_file_location("tiers_copied_too", tmp_path / "tiers.py")
-    copied = importlib.util.module_from_spec(spec)
+    copied: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copied)
 
     with copied.turn(alone=False):

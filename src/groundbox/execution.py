@@ -12,7 +12,7 @@ import enum
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 CHART: Final = "application/vnd.groundbox.chart+json"
 """The numbers of a figure of matplotlib, beside its picture (docs/artifacts.md)."""
@@ -349,13 +349,20 @@ class ToolCalls:
     sandbox: str
 
 
+class Match(NamedTuple):
+    """One line that a pattern was found in; `number` counts from 1."""
+
+    number: int
+    line: str
+
+
 class OutputHandle(Protocol):
     """All that one stream wrote, also what was left out of the text."""
 
     def read(self, offset: int = 0, size: int = 1 << 20) -> bytes:
         """`size` bytes from `offset`."""
 
-    def search(self, pattern: str, most: int = 100) -> Sequence[tuple[int, str]]:
+    def search(self, pattern: str, most: int = 100) -> Sequence[Match]:
         """The first `most` lines that match a regular expression, with their numbers from 1."""
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import struct
+from typing import Any
 
 import pytest
 
@@ -67,8 +68,8 @@ def picture(data):
     return Display(data={"image/png": base64.b64encode(data).decode(), "text/plain": "<Figure>"})
 
 
-def file(path, **about):
-    about = {"size_bytes": 3, "media_type": "text/csv", "sha256": "00"} | about
+def file(path: str, **about: Any) -> Artifact:
+    about = {"size_bytes": 3, "media_type": "text/csv", "sha256": "00", **about}
     return Artifact(path=path, **about)
 
 

@@ -156,7 +156,7 @@ def test_a_sandbox_that_is_lost_meanwhile_ends_the_check_without_a_finding(made)
 
 
 def test_who_is_cancelled_leaves_no_query_behind(made):
-    class Slow(made.box):
+    class Slow(made.box):  # type: ignore[name-defined]  # a class that a fixture made
         ended = False
 
         async def run(self, source, **options):

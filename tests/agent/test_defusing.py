@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundbox.agent.defusing import defused, fenced, mark_for, one_line, shown, visible
+from groundbox.agent.defusing import defused, fenced, mark_for, one_line, shown
+from groundbox.unseen import visible
 
 HOSTILE = st.text(alphabet=st.sampled_from([*list("<>/![](): abhtps\n\r\t\x1b[]0m\u202e\u200b"), "\U000e0041", "é"]))
 

@@ -72,7 +72,7 @@ def test_a_table_is_told_with_its_shape_types_and_missing_values(made):
     text = observe(made.execution(value=TABLE)).text
 
     assert body(text, "value") == (
-        "table, 2 rows × 2 columns\ncolumns: a (int64), b (str, 1 null)\n" + TABLE["text/plain"]
+        "table, 2 rows × 2 columns\ncolumns: a (int64), b (str, 1 null)\n" + str(TABLE["text/plain"])
     )
 
 

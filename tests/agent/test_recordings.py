@@ -1,6 +1,7 @@
 """The recorded conversations in examples/, with their programs really run."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ def replay(name):
     recording = transcript.read(FOLDER / f"{name}.jsonl")
 
     async def collect():
-        copies = {"branches": recording.branches, "rollback": recording.rollback}
+        copies: dict[str, Any] = {"branches": recording.branches, "rollback": recording.rollback}
         agent = GroundedAgent(ScriptedModel(recording.replies), **copies)
         return [event async for event in agent.stream(recording.question, files=recording.files)]
 

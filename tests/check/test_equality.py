@@ -1,6 +1,7 @@
 """Comparing results."""
 
 import types
+from typing import Any
 
 import pytest
 
@@ -108,6 +109,7 @@ def test_a_table_with_any_primary_key_is_read(key):
     fields = [{"name": "index"}, {"name": "n"}]
     data = {"schema": {"fields": fields, "primaryKey": key}, "data": [{"index": 0, "n": 7}]}
 
-    read = table_of(types.SimpleNamespace(value={TABLE_MIME: data}))
+    execution: Any = types.SimpleNamespace(value={TABLE_MIME: data})
+    read = table_of(execution)
 
     assert read.columns == (["n"] if key in ("index", ["index"]) else ["index", "n"])

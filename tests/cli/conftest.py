@@ -57,7 +57,7 @@ def command(tmp_path, scratch):
             stdout, stderr = process.communicate(stdin)
         return Ran(process.returncode, stdout.decode(), stderr.decode(), process.pid)
 
-    run.folder = folder
+    vars(run)["folder"] = folder
     return run
 
 

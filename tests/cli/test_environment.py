@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def groundbox(tmp_path, monkeypatch):
     monkeypatch.setenv("GROUNDBOX_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("GROUNDBOX_PYTHON", sys._base_executable)
+    monkeypatch.setenv("GROUNDBOX_PYTHON", sys._base_executable)  # type: ignore[attr-defined]  # typeshed has it not
     monkeypatch.setenv("UV_OFFLINE", "1")
 
     def run(*arguments):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ def handlers():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("run", [run_until_signal, asyncio.run])
 def test_a_signal_is_no_fault_of_the_task_that_runs_when_it_comes(handlers, run, number):
-    faults, undone = [], []
+    faults: list[Any] = []
+    undone = []
 
     async def busy():
         try:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -376,7 +377,7 @@ class Box:
 
 def test_ctrl_c_before_a_cell_begins_ends_no_process():
     """A sandbox that is interrupted while it is copied would be ended."""
-    box = Box()
+    box: Any = Box()
     interrupts = _Interrupts(box)
 
     interrupts(2, None)

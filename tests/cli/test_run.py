@@ -516,9 +516,9 @@ def test_a_signal_takes_the_sandbox_down(scratch, nothing_left, number):
         process.stdout.readline()
         begun = time.monotonic()
         process.send_signal(number)
-        code = process.wait(10)
+        status = process.wait(10)
 
-    assert code == (130 if number == signal.SIGINT else 128 + number)
+    assert status == (130 if number == signal.SIGINT else 128 + number)
     assert time.monotonic() - begun < 5
     assert nothing_left(process.pid) is True
 

@@ -2,6 +2,7 @@
 
 import functools
 import os
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def environment_open_to_others():
     folders = [folder for root in used for folder in (root, *root.parents)]
     if os.geteuid() != 0 or all(folder.stat().st_mode & 0o001 for folder in folders):
         return "default"
-    made_from = {"python": "/usr/bin/python3", "lock": LOCKS / "default.txt"}
+    made_from: dict[str, Any] = {"python": "/usr/bin/python3", "lock": LOCKS / "default.txt"}
     try:
         return environments.create("open-to-others", **made_from).name
     except InvalidArgument:  # an older lock's
@@ -49,7 +50,7 @@ class TestLandlock(BackendConformance):
             raise
 
     @property
-    def sandbox_options(self):
+    def sandbox_options(self):  # type: ignore[override]  # made when it is first asked for
         return {"backend": "landlock", "environment": environment_open_to_others()}
 
     lacking = {
@@ -87,6 +88,9 @@ class TestBare(BackendConformance):
 
 class _Copied(BackendConformance):
     """Sandboxes that are made of a live one's state."""
+
+    def made_of(self, box):
+        raise NotImplementedError
 
     def sandbox(self, **options):
         if "network" in options:

@@ -9,6 +9,7 @@ import threading
 import time
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,7 +117,7 @@ def driver(monkeypatch):
 
     module = types.SimpleNamespace(paramstyle="pyformat", Error=Error, connect=connect)
 
-    class Dialect(sqlalchemy.engine.default.DefaultDialect):
+    class Dialect(sqlalchemy.engine.default.DefaultDialect):  # type: ignore[name-defined]  # its types are not read
         name, driver, supports_statement_cache = "odd", "odd", True
         import_dbapi = classmethod(lambda cls: module)
 
@@ -149,7 +150,8 @@ def test_a_statement_comes_to_the_driver_as_it_is_and_is_rolled_back(driver):
 
 
 def test_types_come_from_names_classes_and_values(driver):
-    named = enum.Enum("Kind", ["DB_TYPE_VARCHAR"]).DB_TYPE_VARCHAR
+    kind: Any = enum.Enum("kind", ["DB_TYPE_VARCHAR"])
+    named = kind.DB_TYPE_VARCHAR
     moment = datetime.datetime(2024, 1, 1, 10, tzinfo=datetime.UTC)
     values = [
         "a",

@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.narration import LEFT_OUT, Proved, Said, Told
@@ -78,7 +79,7 @@ def deadly_tell(trace, **options):
 def run_here(request):
     recorder = Recorder() if request.traced else None
     stdout, value, fault = io.StringIO(), None, None
-    namespace = {"__name__": "__main__" if request.entry is None else "program"}
+    namespace: dict[str, Any] = {"__name__": "__main__" if request.entry is None else "program"}
     with contextlib.redirect_stdout(stdout):
         try:
             code = compile(request.source, "main.py", "exec")
@@ -106,7 +107,7 @@ def run_here(request):
         ),
         dropped_bytes=0,
         cpu_s=0.01,
-        trace=recorder and recorder.trace(request, "error" if fault else "ok"),
+        trace=recorder.trace(request, "error" if fault else "ok") if recorder else None,
     )
 
 

@@ -193,6 +193,6 @@ def test_the_processes_that_computed_are_ended_with_the_work(fault):
             raise fault
 
     with pytest.raises(fault) if fault else contextlib.nullcontext():
-        commands._carried_out(work(), types.SimpleNamespace(executor=executor))
+        commands._carried_out(work(), types.SimpleNamespace(executor=executor))  # type: ignore[arg-type]  # all that is read
 
     assert [each for each in multiprocessing.active_children() if each not in others] == []

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 from dataset_fakes import FakeRunner, run_here
@@ -101,7 +102,7 @@ def test_what_would_raise_is_not_taken_for_what_returned():
 
 def test_records_keep_their_keys_and_a_tree_its_shape():
     source = "def f(t):\n    if t is None:\n        return 0\n    return t['v'] + f(t['l']) + f(t['r'])\n"
-    tree = None
+    tree: Any = None
     for value in range(40):
         tree = {"v": value, "l": tree, "r": None}
 
@@ -202,7 +203,7 @@ def built(out, options, runner=None):
 
 def problems(tmp_path, sizes):
     path = tmp_path / "long.jsonl"
-    cases = [{"args": [[n % 7 for n in range(size)], 3], "expected": 0} for size in sizes]
+    cases: list[dict[str, Any]] = [{"args": [[n % 7 for n in range(size)], 3], "expected": 0} for size in sizes]
     for case in cases:
         case["expected"] = sum(x > 3 for x in case["args"][0])
     path.write_text(json.dumps({"source": COUNT, "entry": "f", "statement": "Counts.", "cases": cases}) + "\n")

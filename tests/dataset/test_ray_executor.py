@@ -275,9 +275,9 @@ def test_a_machine_with_another_environment_is_not_used_and_named(cluster, tmp_p
 
 
 def test_a_cluster_with_another_version_is_refused(cluster, monkeypatch):
-    from groundbox.dataset import ray_executor
+    from groundbox.dataset import ray_executor, worker
 
-    own = ray_executor.identity()
+    own = worker.identity()
     monkeypatch.setattr(ray_executor, "identity", lambda environment: own._replace(version="9.9", python="3.99"))
 
     with pytest.raises(

@@ -4,6 +4,7 @@
 
 import json
 import os
+from typing import Any
 
 import pytest
 
@@ -112,7 +113,8 @@ def test_sparse_files_are_not_read_beyond_the_disk_when_a_sandbox_restarts(sandb
     """Four thousand of them, each as long as the disk, would be a terabyte of zeros."""
     box = sandbox(limits=Limits(disk_bytes=8 * MiB))
     box.run("for i in range(30): open(f's{i:02}', 'wb').truncate(8 << 20)\nopen('kept', 'w').write('x')")
-    read, real = [], Workdir.read
+    read: Any = []
+    real = Workdir.read
     monkeypatch.setattr(Workdir, "read", lambda self, path: (read.append(path), real(self, path))[1])
 
     lost = box.restart()

@@ -67,7 +67,7 @@ def raw(sandbox, prelude, paying):
 
     def run(source, tools=None, **options):
         box = sandbox(tools=tools or [Tool("pay", paying.pay)], **options)
-        run.box = box
+        vars(run)["box"] = box
         return box.run(prelude + RAW + source)
 
     return run

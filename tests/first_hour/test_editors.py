@@ -302,7 +302,7 @@ def test_arguments_of_a_script_may_be_made_one_by_one():
 
 def test_limits_without_a_name_are_told_how_to_be_named():
     with pytest.raises(InvalidArgument) as refused:
-        gb.Limits(30)
+        gb.Limits(30)  # type: ignore[call-arg]  # refused
 
     assert str(refused.value) == "Limits(): takes its arguments by name, such as Limits(wall_s=…)"
 

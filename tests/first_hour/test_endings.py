@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,7 +142,7 @@ def test_a_template_that_nobody_waits_for_any_more_is_ended_at_once(started, not
     assert nothing_left(process.pid) is True
 
 
-COMMANDS = {
+COMMANDS: dict[str, Any] = {
     "help": ["--help"],
     "help of a command": ["run", "--help"],
     "version": ["--version"],

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def undelegated(*arguments, program=COMMAND_LINE, stdin=None):
     )  # fmt: skip
 
 
-COMMANDS = {
+COMMANDS: dict[str, Any] = {
     "run": ["run", "-c", "1"],
     "repl": ["repl"],
     "trace": ["trace", ROOT / "examples/programs/1_sales.py"],

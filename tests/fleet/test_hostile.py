@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -139,7 +140,7 @@ def test_nodes_get_no_secret_of_a_client_and_nothing_that_it_says_of_the_fleet(a
         "groundbox-fleet-key": '{"id":"owner"}',
         "groundbox-fleet-restore": f"{tap.tag}{'1' * 32} 2",
     }
-    brought = [
+    brought: list[dict[str, Any]] = [
         {"headers": {"Authorization": f"Bearer {alone.token}"}},
         {"headers": {"Authorization": f"token {alone.token}"}},
         *({"headers": {name: alone.token}} for name in ("X-API-Key", "X-Auth-Token", "X-Access-Token")),

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -300,7 +301,7 @@ async def counted(fleet, boxes, requests, at_once, kill_at, kill):
     numbers, answers = iter(range(requests)), []
     transport = httpx.AsyncHTTPTransport(uds=str(fleet.socket), limits=httpx.Limits(max_connections=at_once))
     headers = {"Authorization": f"Bearer {rig_fleet.KEY}"}
-    options = {"base_url": "http://localhost", "headers": headers, "timeout": 120}
+    options: dict[str, Any] = {"base_url": "http://localhost", "headers": headers, "timeout": 120}
 
     async def go_on(own):
         for number in numbers:

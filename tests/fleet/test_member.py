@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def membership(gateway, lease_s):
     )
     settings = SimpleNamespace(runs_at_once=1, sandboxes=1, environment="default")
     turns = SimpleNamespace(running=0, waiting=0)
-    service = SimpleNamespace(sandboxes=Sandboxes(), keys=keys, settings=settings, turns=turns, problem="")
+    service: Any = SimpleNamespace(sandboxes=Sandboxes(), keys=keys, settings=settings, turns=turns, problem="")
     member = Membership(service, gateway=gateway, secret=SECRET, name="ada", url="http://127.0.0.1:9")
     leased = Leased(tag="0" * 12, generation=1, lease_s=lease_s, renew_s=lease_s / 3, state="ready")
     member._boot_id = "1" * 32

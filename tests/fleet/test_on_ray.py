@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 
@@ -227,7 +228,7 @@ def ray(monkeypatch):
 @pytest.mark.slow
 def test_a_node_outlives_its_actor_and_its_cluster_and_is_adopted(fleet_of, ray, tmp_path):
     with fleet_of() as fleet, contextlib.ExitStack() as ending:
-        given = {"secret": SECRET, "folder": str(tmp_path / "ray"), "options": ["--at-once", "2"]}
+        given: dict[str, Any] = {"secret": SECRET, "folder": str(tmp_path / "ray"), "options": ["--at-once", "2"]}
 
         (first,) = ray_nodes(fleet.gateway.url, **given)
         ending.callback(_kill, first.pid)
@@ -258,7 +259,7 @@ def test_a_node_outlives_its_actor_and_its_cluster_and_is_adopted(fleet_of, ray,
 
 @pytest.mark.slow
 def test_a_machine_whose_node_does_not_start_is_named_with_its_last_words(ray, tmp_path):
-    given = {"secret": SECRET, "folder": str(tmp_path / "ray"), "options": ["--no-such-option"]}
+    given: dict[str, Any] = {"secret": SECRET, "folder": str(tmp_path / "ray"), "options": ["--no-such-option"]}
 
     with pytest.raises(GroundboxError) as told:
         ray_nodes("http://127.0.0.1:9", **given)

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,11 @@ def kept_fleet(fleet_of, tmp_path):
 
 
 def node_of(fleet, box):
-    return {each["tag"]: each["name"] for each in fleet.status()}[box.asynchronous._id[:12]]
+    return {each["tag"]: each["name"] for each in fleet.status()}[id_of(box)[:12]]
+
+
+def id_of(box: Any) -> str:
+    return box.asynchronous._id
 
 
 def lose(fleet, name):
@@ -94,7 +99,7 @@ def test_it_is_restored_again_and_again(kept_fleet):
         second = fleet.start_gateway()
         with second.client() as client:
             fleet.until(lambda: client.get("/readyz").status_code == 200)
-            assert client.get(f"/v1/sandboxes/{box.asynchronous._id}").status_code == 200
+            assert client.get(f"/v1/sandboxes/{id_of(box)}").status_code == 200
 
 
 @pytest.mark.slow
@@ -106,7 +111,7 @@ def test_a_sandbox_that_was_closed_is_not_restored_and_leaves_no_files(kept_flee
     ):
         box = there.Sandbox()
         box.run("open('n', 'w').write('1')")
-        name, path = node_of(fleet, box), f"/v1/sandboxes/{box.asynchronous._id}"
+        name, path = node_of(fleet, box), f"/v1/sandboxes/{id_of(box)}"
         before = len(list(fleet.kept.glob("*/*.tar")))
         box.close()
         left = list(fleet.kept.rglob("*"))
@@ -145,9 +150,9 @@ def test_another_key_does_not_get_what_is_restored(kept_fleet):
         lose(fleet, node_of(fleet, box))
 
         with fleet.gateway.client(other) as mallory:
-            assert mallory.get(f"/v1/sandboxes/{box.asynchronous._id}/files/n").status_code == 410
-            headers = {"groundbox-fleet-restore": f"{box.asynchronous._id} 2", "groundbox-on-lost": "fail"}
-            assert mallory.post("/v1/sandboxes", json={}, headers=headers).json()["sandbox_id"] != box.asynchronous._id
+            assert mallory.get(f"/v1/sandboxes/{id_of(box)}/files/n").status_code == 410
+            headers = {"groundbox-fleet-restore": f"{id_of(box)} 2", "groundbox-on-lost": "fail"}
+            assert mallory.post("/v1/sandboxes", json={}, headers=headers).json()["sandbox_id"] != id_of(box)
         assert box.run("print(open('n').read())").stdout == "1\n"
 
 
@@ -161,7 +166,7 @@ def test_servers_and_fleets_without_snapshots_refuse_the_wish(fleet):
     with pytest.raises(InvalidArgument, match="this server is none"):
         made_at(fleet.nodes["ada"].url)
     with pytest.raises(InvalidArgument, match="must be 'fail' or 'restore'"):
-        gb.connect(fleet.gateway.url, on_lost="retry")
+        gb.connect(fleet.gateway.url, on_lost="retry")  # type: ignore[arg-type]  # refused
 
 
 def test_a_late_snapshot_of_an_older_generation_is_never_read(tmp_path):

@@ -3,7 +3,12 @@
 
 import pytest
 
-ON = {"a.csv": "x\n1\n", "sub/sales_2024.csv": "x\n", "latin.txt": b"caf\xe9", "zip.csv": b"PK\x03\x04\xff"}
+ON: dict[str, str | bytes] = {
+    "a.csv": "x\n1\n",
+    "sub/sales_2024.csv": "x\n",
+    "latin.txt": b"caf\xe9",
+    "zip.csv": b"PK\x03\x04\xff",
+}
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 import pytest
 
-from groundbox.jail import rootfs
+from groundbox.jail import kernel, rootfs
 
 
 @pytest.mark.parametrize("path", ["/tmp", "/tmp/home/venv", "/work/data", "/box/x", "/proc/1"])
 def test_a_path_that_the_sandboxs_own_folders_cover_is_refused(path, monkeypatch):
-    monkeypatch.setattr(rootfs.kernel, "mount", lambda *_: pytest.fail("something was mounted"))
+    monkeypatch.setattr(kernel, "mount", lambda *_: pytest.fail("something was mounted"))
 
     with pytest.raises(OSError, match=f"{path} cannot be shown"):
         rootfs.build(["/usr/lib", path], uids=[1000])
@@ -20,7 +20,7 @@ def test_a_path_beside_them_is_not(monkeypatch):
     def mount(*_):
         raise Mounted
 
-    monkeypatch.setattr(rootfs.kernel, "mount", mount)
+    monkeypatch.setattr(kernel, "mount", mount)
 
     with pytest.raises(Mounted):
         rootfs.build(["/tmpfs", "/workshop", "/var/lib"], uids=[1000])

@@ -21,7 +21,7 @@ from jupyter_client.manager import KernelManager, start_new_kernel  # noqa: E402
 NAME = "groundbox"
 
 
-class TestKernel(jupyter_kernel_test.KernelTests):
+class TestKernel(jupyter_kernel_test.KernelTests):  # type: ignore[name-defined]  # not in every venv
     """All that the suite can check but a pager: help is printed here."""
 
     kernel_name = NAME

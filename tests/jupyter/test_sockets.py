@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,9 @@ def test_a_reader_that_reads_nothing_holds_the_kernel_for_a_while_and_loses_what
     tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setattr(zeromq, "_SLOW_S", 0.3)
-    ports = {f"{name}_port": number for number, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
+    ports: dict[str, Any] = {
+        f"{name}_port": number for number, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)
+    }
     connection = ConnectionFile(**ports, key="secret", transport="ipc", ip=str(tmp_path / "s"))
     context = zmq.Context()
     reader = context.socket(zmq.SUB)

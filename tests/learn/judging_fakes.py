@@ -128,6 +128,8 @@ class DeadlyTime(int):
         told: File that tells how often.
     """
 
+    told: str
+
     def __new__(cls, told):
         made = super().__new__(cls, 1)
         made.told = told

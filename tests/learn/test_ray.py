@@ -129,11 +129,11 @@ def test_rewards_of_a_machine_that_dies_meanwhile_are_scored_by_the_others(clust
 
 
 def test_a_cluster_that_cannot_be_used_is_refused_by_name_before_anything_is_scored(cluster, tmp_path, monkeypatch):
-    from groundbox.dataset import ray_executor
+    from groundbox.dataset import ray_executor, worker
 
     with pytest.raises(InvalidArgument, match="--executor: no Ray cluster at 127.0.0.1:9"):
         Rewards(executor="ray://127.0.0.1:9").answers(["x"], [{"kind": "text", "value": "x"}])
-    own = ray_executor.identity()
+    own = worker.identity()
     monkeypatch.setattr(ray_executor, "identity", lambda environment: own._replace(version="9.9"))
     with pytest.raises(ray_executor.FleetFailed, match=rf"version: 9.9 here, {own.version} there"):
         Rewards(executor=f"ray://{cluster.address}").answers(["x"], [{"kind": "text", "value": "x"}])

@@ -100,7 +100,7 @@ def installed(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
     (folder / built.platform).write_bytes(built.files[built.platform])
     own = [sys.executable, "-m", "uv"] if importlib.util.find_spec("uv") else [shutil.which("uv")]
-    subprocess.run([*own, "venv", "--quiet", "--python", sys._base_executable, folder / "venv"], check=True)
+    subprocess.run([*own, "venv", "--quiet", "--python", sys._base_executable, folder / "venv"], check=True)  # type: ignore[attr-defined]  # typeshed has it not
     python = folder / "venv/bin/python"
     subprocess.run(
         [*own, "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, folder / built.platform],

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import pytest
 
@@ -337,7 +338,9 @@ def test_what_graphviz_says_is_told_in_part_when_it_is_long(box):
 
 def test_what_a_thread_takes_to_look_counts_as_reading(monkeypatch):
     """So a guest that shows large pictures without end is read a part of the time only, and nobody polls meanwhile."""
-    spent, read_on, began = [], [], {}
+    spent: Any = []
+    read_on: Any = []
+    began = {}
     pace, on = Worker._pace, Worker._read_on
     monkeypatch.setattr(worker, "_FREE_S", 0.0)
     monkeypatch.setattr(worker, "_PAUSES", 1)

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import time
+from typing import Any
 
 import pytest
 
@@ -304,7 +305,7 @@ def test_a_graph_is_drawn_where_no_folder_can_be_made_for_the_next(box):
 
 
 def test_what_was_started_is_ended_where_it_cannot_be_waited_for(commands, monkeypatch):
-    started = []
+    started: Any = []
     before = commands._children.start
     monkeypatch.setattr(commands._children, "start", lambda *order: started.append(before(*order)) or started[-1])
     monkeypatch.setattr(os, "pidfd_open", refuse)

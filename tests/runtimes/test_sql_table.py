@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from groundbox.guest.sql.result import MIME
 from groundbox.runtimes import sql_table
 
 TABLE = "application/vnd.dataresource+json"
-TOLD = {
+TOLD: dict[str, Any] = {
     "columns": [["n", "INTEGER", "integer", "int32"], ["<b>", "VARCHAR", "string", "str"]],
     "cells": [[1, None], ["x\ny", "<i>"]],
     "row_count": 2,
@@ -34,7 +35,7 @@ def test_the_forms_of_a_result_say_the_same():
 
 
 def test_a_form_is_made_once_and_only_when_it_is_looked_at(monkeypatch):
-    made = []
+    made: Any = []
     counted = {mime: lambda rows, mime=mime: made.append(mime) or mime for mime in sql_table._FORMS}
     monkeypatch.setattr(sql_table, "_FORMS", counted)
     bundle = sql_table.bundle_of(TOLD)

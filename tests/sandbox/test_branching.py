@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import threading
+from typing import Any
 
 import pytest
 
@@ -408,10 +409,17 @@ def test_a_sandbox_that_was_not_made_for_it_says_so():
         fresh.run("x = 1")
         fresh.restore(state)
         assert fresh.run("x").error.type == "NameError"
+    wrong: list[dict[str, Any]] = [
+        {"undo": -1},
+        {"undo": True},
+        {"undo": 1000},
+        {"rollback": "always"},
+        {"branching": 1},
+    ]
     for options in ({"backend": "landlock"}, {"waive": ["seccomp"]}, {"network": Network(loopback=True)}):
         with pytest.raises(InvalidArgument, match="branching"):
             Sandbox(profile="bare", branching=True, **options)
-    for options in ({"undo": -1}, {"undo": True}, {"undo": 1000}, {"rollback": "always"}, {"branching": 1}):
+    for options in wrong:
         with pytest.raises(InvalidArgument):
             Sandbox(profile="bare", **options)
 
@@ -711,7 +719,8 @@ def test_forks_can_be_made_where_a_sandbox_may_have_one_process():
 
 def test_many_files_of_a_fork_are_looked_at_beside_the_loop(box, monkeypatch):
     _said(box, "for i in range(600): open(str(i), 'w').close()")
-    note, threads = Workdir.note, []
+    threads: Any = []
+    note = Workdir.note
     monkeypatch.setattr(Workdir, "note", lambda self: (threads.append(threading.current_thread()), note(self))[1])
 
     box.fork(1)[0].close()

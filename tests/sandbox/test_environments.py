@@ -13,6 +13,7 @@ import textwrap
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ LOCKS = build.LOCKS
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("GROUNDBOX_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("GROUNDBOX_PYTHON", sys._base_executable)
+    monkeypatch.setenv("GROUNDBOX_PYTHON", sys._base_executable)  # type: ignore[attr-defined]  # typeshed has it not
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path / "wheels"))
     (tmp_path / "wheels").mkdir()
@@ -258,7 +259,8 @@ def test_a_requirement_that_contradicts_what_is_extended_is_refused(locked):
 @pytest.mark.parametrize("source", ["lock", "requirements"])
 def test_adding_a_package_keeps_the_versions_that_are_there(locked, source):
     lock = locked()
-    environments.create("tiny", **{source: lock if source == "lock" else ["tinything"]})
+    made_of: dict[str, Any] = {source: lock if source == "lock" else ["tinything"]}
+    environments.create("tiny", **made_of)
     locked(version="2.0")
     locked(name="other")
 
@@ -547,7 +549,7 @@ def test_an_interpreter_that_cannot_be_used_is_bad_usage(requested):
 def test_a_venvs_interpreter_stands_for_the_one_it_was_made_from():
     chosen = interpreter.choose(sys.executable)
 
-    assert chosen.path == Path(os.path.realpath(sys._base_executable))
+    assert chosen.path == Path(os.path.realpath(sys._base_executable))  # type: ignore[attr-defined]  # typeshed has it not
     assert chosen.version == sys.version_info[:3]
 
 

@@ -127,7 +127,7 @@ def test_a_file_larger_than_asked_for_is_not_read(box):
 def test_a_look_at_the_workdir_does_not_wait_for_a_run():
     async def look():
         async with AsyncSandbox(profile="bare") as box:
-            seen = [await box.guest_files.workdir()]
+            seen: list[str | bool] = [await box.guest_files.workdir()]
             async for event in box.stream("touch made; echo made; sleep 60", language="shell"):
                 if event.kind == "stdout":
                     seen += [await box.guest_files.exists("made"), await box.guest_files.exists("missing")]

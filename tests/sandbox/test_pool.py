@@ -12,6 +12,7 @@ import pytest
 
 from groundbox import AsyncSandbox, Limits, Outcome, SandboxClosed, SandboxLost, SandboxUnavailable
 from groundbox.sandbox import engine
+from groundbox.sandbox.template import Template
 
 FRESH = iter(range(1, 1 << 20))
 SIZES = iter(range(64 << 20, 1 << 40, 1 << 12))
@@ -321,8 +322,8 @@ def test_what_did_not_come_up_is_forgotten(monkeypatch):
         await asyncio.sleep(0)
         return len(own._templates), len(own._recipes), len(own._ranges)
 
-    monkeypatch.setattr(engine.Template, "start", broken)
-    monkeypatch.setattr(engine.Template, "left_no_process", True)
+    monkeypatch.setattr(Template, "start", broken)
+    monkeypatch.setattr(Template, "left_no_process", True)
 
     assert asyncio.run(scenario()) == (0, 0, 0)
 

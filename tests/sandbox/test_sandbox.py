@@ -13,7 +13,7 @@ import pytest
 import groundbox as gb
 from groundbox import InvalidArgument, Limits, Network, Outcome, Sandbox
 from groundbox.errors import EnvironmentFailed, GuestFileError
-from groundbox.jail import cgroup, enter
+from groundbox.jail import NAMESPACES, cgroup, enter
 
 LIMITS = [
     ({"wall_s": 0}, "wall_s: must be above 0, not 0; write None for no limit"),
@@ -214,7 +214,7 @@ def test_control_groups_that_the_host_does_not_have_are_named_as_missing(monkeyp
 
 
 def test_an_ordinary_users_result_claims_no_host_id_of_its_own():
-    plan = enter.Plan(backend=enter.NAMESPACES, uid_base=None)
+    plan = enter.Plan(backend=NAMESPACES, uid_base=None)
 
     assert "uid" not in enter.standing_layers(plan)
 

@@ -89,7 +89,7 @@ async def _soak(count, at_once, seed):
             async with AsyncSandbox(profile="bare", limits=LIMITS) as box:
                 try:
                     execution = await box.run(choice.choice(kind), mode=choice.choice(["cell", "script"]))
-                    said = execution.outcome
+                    said: str = execution.outcome
                     assert kind is not GOOD or said is Outcome.OK, execution
                 except GroundboxError as error:
                     if kind is not HOSTILE:

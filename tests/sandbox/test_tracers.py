@@ -16,7 +16,7 @@ from groundbox.sandbox import environments
 from groundbox.sandbox.engine import Setup, current
 from groundbox.sandbox.environments import prebuilt, tracer
 
-PYTHON = Path(sys._base_executable)
+PYTHON = Path(sys._base_executable)  # type: ignore[attr-defined]  # typeshed has it not
 WITH_COMPILER = os.environ["PATH"]
 
 

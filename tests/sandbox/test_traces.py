@@ -183,7 +183,7 @@ os._exit(0)
 
 def test_only_python_is_traced():
     with pytest.raises(gb.InvalidArgument, match=r"trace: must be True, False or TraceOptions, not 'yes'"):
-        gb.run("1", trace="yes")
+        gb.run("1", trace="yes")  # type: ignore[arg-type]  # refused
 
 
 @pytest.mark.parametrize(

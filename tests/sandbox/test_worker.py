@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import struct
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,8 @@ def test_thousands_of_messages_left_at_the_end_are_read():
 
 
 def test_what_a_guest_sends_between_two_runs_waits_and_costs_one_look(monkeypatch):
-    looks, look = [], Worker._on_frames
+    looks: Any = []
+    look: Any = Worker._on_frames
     monkeypatch.setattr(Worker, "_on_frames", lambda worker: (looks.append(1), look(worker)))
 
     async def scenario():

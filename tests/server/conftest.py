@@ -25,8 +25,8 @@ class Server:
         token: The owner's key.
     """
 
-    def __init__(self, process, url):
-        self.process, self.url, self.token = process, url, TOKEN
+    def __init__(self, process, url, log):
+        self.process, self.url, self.log, self.token = process, url, log, TOKEN
 
     def client(self, token=TOKEN, **options):
         """A client that sends a key; None for none."""
@@ -62,9 +62,7 @@ def serving(log, *options, token=TOKEN, environ=None):
         try:
             line = process.stdout.readline().strip()
             assert line, Path(log).read_text()
-            server = Server(process, line.partition("?")[0].rstrip("/"))
-            server.log = log
-            yield server
+            yield Server(process, line.partition("?")[0].rstrip("/"), log)
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import time
+from typing import Any
 
 import httpx
 import pytest
@@ -424,7 +425,7 @@ def test_nothing_is_left_of_sandboxes_checkpoints_and_forks_that_were_closed(tmp
 
 def test_a_server_that_makes_none_says_so(tmp_path):
     with serving(tmp_path / "log", "--no-branching") as server, server.client() as client:
-        asked = [{"branching": True}, {"undo": 1}, {"rollback": "on_error"}]
+        asked: list[dict[str, Any]] = [{"branching": True}, {"undo": 1}, {"rollback": "on_error"}]
         answers = [client.post("/v1/sandboxes", json=each) for each in asked]
         answers += [client.post("/v1/run", json={"code": "1", **each}) for each in asked]
         plain = f"/v1/sandboxes/{client.post('/v1/sandboxes', json={'branching': False}).json()['sandbox_id']}"

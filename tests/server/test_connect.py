@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,10 @@ from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.server import schemas
 
 OF_THE_ENGINE = {"worker", "lock", "spoil", "write_back"}
+
+
+def path_of(box: Any):
+    return box.asynchronous.path()
 
 
 @pytest.fixture
@@ -184,7 +189,8 @@ def test_long_output_is_read_from_the_server(there):
     whole = "".join(f"line {i}\n" for i in range(50000))
     assert execution.dropped_bytes["stdout"] > 0
     assert execution.outputs["stdout"].read(1000, 50) == whole.encode()[1000:1050]
-    assert execution.outputs["stdout"].search("line 49999$") == [(50000, "line 49999")]
+    (found,) = execution.outputs["stdout"].search("line 49999$")
+    assert (found.number, found.line) == (50000, "line 49999")
 
 
 def test_code_with_an_event_loop_uses_it_directly(server):
@@ -289,7 +295,7 @@ def test_a_sandbox_that_is_held_lives_however_idle(server, client, hold):
     with gb.connect(server.url, api_key=server.token, hold=hold) as there:
         box = there.Sandbox()
         box.run("x = 1")
-        held = PORTAL.call(box.asynchronous.path())
+        held = PORTAL.call(path_of(box))
         client.post(f"{held}/timeout", json={"total_s": 3600})
         told = client.get(held).json()
         box.close()
@@ -301,7 +307,7 @@ def test_a_sandbox_that_is_held_lives_however_idle(server, client, hold):
 def test_a_sandbox_that_is_held_ends_with_the_last_reference_to_it(server, client):
     with gb.connect(server.url, api_key=server.token, hold=True) as there:
         box = there.Sandbox()
-        held = PORTAL.call(box.asynchronous.path())
+        held = PORTAL.call(path_of(box))
         alive = client.get(held).status_code
         del box
         gc.collect()
@@ -314,7 +320,7 @@ def test_a_sandbox_that_is_held_ends_with_its_process(server, client):
     program = (
         "import os, groundbox as gb\nfrom groundbox.sandbox.portal import PORTAL\n"
         f"box = gb.connect({server.url!r}, api_key={server.token!r}, hold=True).Sandbox()\n"
-        "print(PORTAL.call(box.asynchronous.path()), flush=True)\ninput()"
+        "print(PORTAL.call(path_of(box)), flush=True)\ninput()"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         held = process.stdout.readline().decode().strip()

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,10 @@ from .conftest import serving
 pytestmark = pytest.mark.skipif(kernel.MACHINE != "x86_64", reason="live sandboxes are copied on x86_64 only")
 
 BUSY = "import threading, time; threading.Thread(target=time.sleep, args=(60,), name='waits', daemon=True).start()"
+
+
+def path_of(box: Any):
+    return box.asynchronous.path()
 
 
 @pytest.fixture
@@ -271,7 +276,7 @@ def test_forks_of_a_sandbox_that_is_held_are_held(server, client):
     with gb.connect(server.url, api_key=server.token, hold=True) as there:
         box = there.Sandbox(profile="bare", branching=True)
         fork = box.fork(1)[0]
-        path = PORTAL.call(fork.asynchronous.path())
+        path = PORTAL.call(path_of(fork))
         busy = client.get(path).json()["busy"]
         box.close()
         text = fork.run("1").text
@@ -288,7 +293,8 @@ class Older(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         unknown = next((name for name in ("branching", "undo", "rollback") if name in asked), None)
-        told, status = {"sandbox_id": "0" * 32}, 201
+        told: dict[str, Any] = {"sandbox_id": "0" * 32}
+        status = 201
         if unknown:
             message = f"the body does not fit: Object contains unknown field `{unknown}`"
             told, status = {"error": {"code": "invalid_argument", "message": message}}, 400

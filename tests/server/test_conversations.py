@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ def recording(path, *turns, mended=False):
     With `mended` it says it once more, as it is asked to where a claim of it is not borne out.
     """
     *programs, answer = turns
-    lines = [HEADER]
+    lines: list[dict[str, Any]] = [HEADER]
     for number, code in enumerate(programs, 1):
         call = {"id": f"c{number}", "name": "run_code", "arguments": {"code": code, "language": "python"}}
         lines.append({"event": "replied", "turn": number, "text": "", "calls": [call], "cost": {}})

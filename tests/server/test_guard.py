@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -84,7 +85,7 @@ def port_of(server):
 def asked(server, method, path, *, token=TOKEN, headers=None, body=None, host=None):
     """Status, headers and body of one request whose target is sent as it is; `WS` is the handshake of a WebSocket."""
     connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=60)
-    connection._validate_path = lambda path: None
+    vars(connection)["_validate_path"] = lambda path: None
     try:
         connection.putrequest("GET" if method == "WS" else method, path, skip_host=True, skip_accept_encoding=True)
         sent = {"Host": host or f"127.0.0.1:{port_of(server)}", **(headers or {})}
@@ -565,7 +566,7 @@ def test_odd_values_in_any_place_are_no_fault_of_the_server(guarded):
     asked(guarded, "POST", f"{box}/run", body=b'{"code": "1"}')
     started = json.loads(asked(guarded, "POST", f"{box}/processes", body=b'{"command": "cat", "pty": [24, 80]}')[2])
     process = f"{box}/processes/{started['pid']}"
-    right = {
+    right: dict[str, dict[str, Any]] = {
         f"{box}/processes": {"command": "true", "cwd": ".", "env": {}, "pty": [1, 1], "tag": "", "shell": True},
         f"{process}/signal": {"signal": 0},
         f"{process}/resize": {"rows": 1, "columns": 1},

@@ -1,6 +1,7 @@
 """Sockets to listen on, and what one connection may hold before it has shown a key."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import socket
@@ -10,6 +11,7 @@ import threading
 import time
 
 import pytest
+import uvicorn
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
@@ -49,11 +51,11 @@ class Served:
     def _go(self):
         async def serve():
             self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-            config = listening.uvicorn.Config(
+            config = uvicorn.Config(
                 app, http=listening._Bounded, loop="asyncio", log_config=None, timeout_keep_alive=1, lifespan="on"
             )
-            server = listening.uvicorn.Server(config)
-            server.capture_signals = lambda: listening.contextlib.nullcontext()
+            server = uvicorn.Server(config)
+            vars(server)["capture_signals"] = contextlib.nullcontext
             task = asyncio.ensure_future(server.serve(sockets=[self._listening]))
             while not server.started:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -236,7 +238,8 @@ def test_a_deserted_socket_is_replaced_and_other_files_are_not(tmp_path):
 
 def test_of_many_that_start_at_once_one_listens(tmp_path):
     bound_unix(tmp_path / "s").close()
-    got, start = [], threading.Barrier(8)
+    got: list[socket.socket | InvalidArgument] = []
+    start = threading.Barrier(8)
 
     def go():
         start.wait()

@@ -1,6 +1,7 @@
 """Executions that are kept: within bounds, each for its key, and fairly between keys."""
 
 import dataclasses
+import time
 
 import pytest
 
@@ -93,8 +94,8 @@ def test_a_flood_of_one_key_drives_out_none_of_another(ran, bound):
 def test_the_old_go_also_when_nobody_asks(ran, monkeypatch):
     records = records_of(kept_s=100)
     records.add(ADA, execution(ran, 1), "", "")
-    now = module.time.time()
-    monkeypatch.setattr(module.time, "time", lambda: now + 101)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 101)
 
     records.add(BOB, execution(ran, 2), "", "")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from typing import Any
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from groundbox.server import api
 from groundbox.server import sandboxes as module
 from groundbox.server import service as of_service
 from groundbox.server.application import application
+from groundbox.server.audit import AuditLog
 from groundbox.server.guard import Guard
 from groundbox.server.keys import Key, Keys, Quotas
 from groundbox.server.refusals import Refused
@@ -49,10 +51,10 @@ class Box:
 
 @pytest.fixture
 def service(monkeypatch):
-    made = []
+    made: Any = []
     service = Service(Settings(runs_at_once=2, sandboxes=4), Keys(token=None))
     monkeypatch.setattr(service, "_made", lambda *_: made.append(Box()) or made[-1])
-    service.made = made
+    vars(service)["made"] = made
     return service
 
 
@@ -263,7 +265,7 @@ async def test_bytes_of_a_websocket_count_to_the_quota_of_its_key(monkeypatch):
 
 async def test_a_program_alone_runs_in_the_smallest_worker_that_suits_it():
     service = Service(Settings(), Keys(token=None))
-    made = []
+    made: Any = []
     making = service._made
     service._made = lambda key, options, of_run: made.append(dict(options)) or making(key, options, of_run)
 
@@ -273,7 +275,7 @@ async def test_a_program_alone_runs_in_the_smallest_worker_that_suits_it():
     assert [each["profile"] for each in made] == [None, "science"]
 
 
-class Notes:
+class Notes(AuditLog):
     """An audit log that keeps what it is told."""
 
     def __init__(self):
@@ -288,7 +290,7 @@ class Notes:
 
 @pytest.mark.parametrize("kept", [False, True])
 async def test_who_leaves_a_stream_early_is_charged_and_audited(kept):
-    service = Service(Settings(), Keys(token=None), audit=Notes())
+    service = Service(Settings(), Keys(token=None), audit=(notes := Notes()))
     program = "print('begun', flush=True)\nwhile True: pass"
     if kept:
         events = service.stream_in(ADA, service.create(ADA, wire="v1"), program)
@@ -300,13 +302,13 @@ async def test_who_leaves_a_stream_early_is_charged_and_audited(kept):
     await events.aclose()
     await service.sandboxes.close_all()
 
-    (begun, name), (outcome, same) = service.audit.told
+    (begun, name), (outcome, same) = notes.told
     assert (begun, outcome, name) == ("begin", "abandoned", same)
     assert service.keys.usage("a")._new_cpu_s > 0.1
 
 
 async def test_who_leaves_after_the_result_is_audited_once():
-    service = Service(Settings(), Keys(token=None), audit=Notes())
+    service = Service(Settings(), Keys(token=None), audit=(notes := Notes()))
     events = service.stream(ADA, "1", wire="v1")
 
     async for item in events:
@@ -314,7 +316,7 @@ async def test_who_leaves_after_the_result_is_audited_once():
             break
     await events.aclose()
 
-    assert [outcome for outcome, _ in service.audit.told] == ["begin", "ok"]
+    assert [outcome for outcome, _ in notes.told] == ["begin", "ok"]
 
 
 async def test_runs_that_wait_for_their_sandbox_hold_no_turn():

@@ -1,6 +1,7 @@
 """Turns of runs: how many at once, how many wait, and whose turn it is."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ async def test_a_full_queue_of_one_key_leaves_a_place_to_another():
     quiet = Run(turns, "quiet", begun)
     await settled()
     waiting, put_out = turns.waiting, [run for run in runs if run.task.done()]
-    refused = put_out[0].task.exception()
+    refused: Any = put_out[0].task.exception()
     await drained([*runs, quiet])
 
     assert waiting == 10

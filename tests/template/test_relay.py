@@ -51,9 +51,9 @@ def test_bytes_go_both_ways_through_a_socket_and_its_end_is_told():
     pair = Pair()
     ours, near = socket.socketpair()
     far, theirs = socket.socketpair()
-    near, far = near.detach(), far.detach()
-    pair.here.open(1, reads=near, writes=near)
-    pair.there.open(1, reads=far, writes=far)
+    here, there = near.detach(), far.detach()
+    pair.here.open(1, reads=here, writes=here)
+    pair.there.open(1, reads=there, writes=there)
 
     ours.sendall(b"question")
     theirs.sendall(b"answer")
@@ -81,11 +81,16 @@ def test_what_is_printed_arrives_before_what_was_said_after_it():
     order = []
     out, print_here = a_pipe()
     said, say_here = socket.socketpair()
-    said = said.detach()
+    heard = said.detach()
     stream = pair.there.open(1, reads=out)
-    pair.there.open(2, reads=said, writes=said, after=[stream])
+    pair.there.open(2, reads=heard, writes=heard, after=[stream])
     real = pair.there._send
-    pair.there._send = lambda kind, number, data: (order.append((kind, number, len(data))), real(kind, number, data))
+
+    def noted(kind, number, data):
+        order.append((kind, number, len(data)))
+        real(kind, number, data)
+
+    pair.there._send = noted
 
     os.write(print_here, b"x" * 60_000)
     say_here.sendall(b"done")
@@ -130,7 +135,12 @@ def test_a_flood_goes_on_where_it_is_read():
     pair.there.open(1, reads=flood)
     pair.here.open(1, writes=filled)
     size = 3 * WINDOW_BYTES
-    writer = threading.Thread(target=lambda: (os.write(flooding, b"y" * size), os.close(flooding)), daemon=True)
+
+    def flood_it():
+        os.write(flooding, b"y" * size)
+        os.close(flooding)
+
+    writer = threading.Thread(target=flood_it, daemon=True)
 
     writer.start()
     found = 0

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -103,7 +104,7 @@ def test_values_are_equal_with_their_types(one, other, same):
     ],
 )
 def test_cells_of_tables_are_equal_within_a_tolerance(one, other, same):
-    options = {"rel_tol": 1e-9, "abs_tol": 1e-12, "sequences_alike": True, "blanks_alike": True}
+    options: dict[str, Any] = {"rel_tol": 1e-9, "abs_tol": 1e-12, "sequences_alike": True, "blanks_alike": True}
 
     assert equal(one, other, **options) is same
 

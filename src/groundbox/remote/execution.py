@@ -19,6 +19,7 @@ from groundbox.execution import (
     Execution,
     Failure,
     Isolation,
+    Match,
     Outcome,
     ToolCall,
     ToolCalls,
@@ -98,10 +99,10 @@ class _Output:
             data += page
         return data
 
-    def search(self, pattern: str, most: int = 100) -> Sequence[tuple[int, str]]:
+    def search(self, pattern: str, most: int = 100) -> Sequence[Match]:
         """The first `most` lines that match a regular expression, with their numbers from 1."""
         expression = re.compile(pattern)
-        found: list[tuple[int, str]] = []
+        found: list[Match] = []
         rest, offset, number = b"", 0, 0
         while True:
             page = self.read(offset, _PAGE)
@@ -113,7 +114,7 @@ class _Output:
                 number += 1
                 text = line.decode("utf-8", "replace")
                 if expression.search(text):
-                    found.append((number, text))
+                    found.append(Match(number, text))
                     if len(found) == most:
                         return found
             if not page:

@@ -11,18 +11,13 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
+
+from groundbox.execution import Match
 
 SPILL_BYTES: Final = 64 * 1024 * 1024
 SPILL_TOTAL_BYTES: Final = 2 * 1024 * 1024 * 1024
 _PAGE: Final = 1 << 20
-
-
-class Match(NamedTuple):
-    """One line that a pattern was found in; `number` counts from 1."""
-
-    number: int
-    line: str
 
 
 class _Budget:

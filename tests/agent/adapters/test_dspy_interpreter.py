@@ -44,7 +44,7 @@ def test_tools_run_on_the_host_and_may_change(interpreter):
 
 
 def test_a_tool_that_fails_fails_in_the_code(interpreter):
-    interpreter.tools["fail"] = lambda: {}["missing"]
+    interpreter.tools["fail"] = lambda: {"other": 1}["missing"]
 
     with pytest.raises(CodeExecutionError, match="fail failed with KeyError") as told:
         interpreter.execute("fail()")

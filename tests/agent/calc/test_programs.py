@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -225,9 +226,9 @@ def test_all_that_a_function_does_counts_as_steps(body):
 
 
 def test_a_function_is_looked_through_once(monkeypatch):
-    walked = []
+    walked: Any = []
     walk = ast.walk
-    monkeypatch.setattr(programs.ast, "walk", lambda node: walked.append(node) or walk(node))
+    monkeypatch.setattr(ast, "walk", lambda node: walked.append(node) or walk(node))
 
     run("def f():\n    x = 1\n    return x\n" + "f()\n" * 100)
 

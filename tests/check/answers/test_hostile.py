@@ -1,6 +1,7 @@
 """Answers and outputs made to take long, to hide something or to break the reader."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,7 @@ def test_a_table_that_is_none_breaks_nothing(transcripts, value):
 
 
 def test_deep_data_is_counted_as_dropped(transcripts):
-    deep = 1
+    deep: Any = 1
     for _ in range(200):
         deep = [deep]
 
@@ -122,7 +123,7 @@ def test_what_stands_behind_a_digit_is_not_read_to_the_end_of_the_line():
 
 
 def test_a_sentence_is_searched_once_however_many_numbers_it_has(monkeypatch, transcripts):
-    asked = []
+    asked: Any = []
     text = Scopes.text
     monkeypatch.setattr(Scopes, "text", lambda self, span: asked.append(span) or text(self, span))
 
@@ -132,7 +133,7 @@ def test_a_sentence_is_searched_once_however_many_numbers_it_has(monkeypatch, tr
 
 
 def test_a_block_of_numbers_costs_as_any_other_numbers_do(monkeypatch, transcripts):
-    tried = []
+    tried: Any = []
     alone = derivations.alone
     monkeypatch.setattr(derivations, "alone", lambda found, shown: tried.append(len(shown)) or alone(found, shown))
     shown = "\n".join(str(n) for n in range(100_000, 120_000))

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import sys
+from typing import Any
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_what_is_common_and_right_is_left_alone(source):
 
 
 def test_each_name_is_looked_at_once_however_often_names_are_bound_to_each_other(monkeypatch):
-    asked = []
+    asked: Any = []
     assigned = Flow.assigned
     monkeypatch.setattr(Flow, "assigned", lambda self, name: asked.append(name) or assigned(self, name))
     bound = "".join(f"{one} = {other}\n" * 10 for one, other in itertools.pairwise("abcdefghi"))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dataset_fakes import FakeRunner, prove_foreign
@@ -383,7 +384,7 @@ class Writer(Narrator):
         answers = {row.item: row.answer for row in rows if row.task == "output" and row.entry}
 
         def says(item, attempt, true):
-            end = [{"text": "That is all.", "claims": []}]
+            end: list[dict[str, Any]] = [{"text": "That is all.", "claims": []}]
             if item in answers:
                 claim = {"kind": "answer", "subject": "", "value": answers[item]}
                 end = [{"text": f"So it is {answers[item]}.", "claims": [claim]}]

@@ -57,7 +57,7 @@ class Script:
 class Judge:
     """Takes what says 6, and mends what says 7 and more by taking the 7 out."""
 
-    failed = ("Sentence 1: it is 6.",)
+    failed: tuple[str, ...] = ("Sentence 1: it is 6.",)
 
     def trimmed(self, telling):
         return telling

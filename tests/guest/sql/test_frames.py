@@ -39,7 +39,7 @@ def test_a_result_that_is_no_frame_yet_may_be_meant(variables):
 
 def test_a_name_that_is_written_otherwise_in_quotes_may_be_meant(variables):
     assert variables(**{'a"b': Frame()}).may_be_named('FROM "a""b"')
-    assert Variables(lambda: {1: Frame()}).may_be_named("SELECT 1")
+    assert Variables(lambda: {1: Frame()}).may_be_named("SELECT 1")  # type: ignore[dict-item]  # globals() can hold it
 
 
 def test_of_very_many_variables_any_may_be_meant(variables):

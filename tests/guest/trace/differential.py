@@ -118,7 +118,7 @@ def _start(core: str, module: str, code: types.CodeType, source: str, limits: Li
     if core == "native" and not program.facts.holds:
         os._exit(_LEFT_TO_PLAIN)
     tracer.NATIVE = module
-    tracer.plan_program = lambda code, source: program
+    vars(tracer)["plan_program"] = lambda code, source: program
     return tracer.start(code, source, memory, core=core, soft_events=limits.soft_events, max_events=limits.max_events)
 
 

@@ -8,6 +8,8 @@ import textwrap
 import pytest
 from endpoint_fakes import completion, serving
 
+from groundbox.jail import landlock
+
 pytest.importorskip("lm_eval", reason="lm_eval is not installed: pip install lm_eval")
 
 from groundbox.dataset.executor import LocalExecutor
@@ -178,7 +180,7 @@ def test_a_hostile_reply_costs_its_own_question_and_nothing_else(folder, tmp_pat
     assert (report["accuracy"], report["answered"], report["unjudged"]) == (None, 5, [])
     assert [row["metrics"]["texts,none"][0] for row in rows if row["reason"] == "scorer-failed"][:2] == ["", ""]
     assert all("stop" not in body for body in sent)
-    if harness_process.landlock.abi():
+    if landlock.abi():
         assert found["write"] == found["start"] == (False, "scorer-failed")
         assert report["metrics"]["own_points"]["points,none"]["value"] == pytest.approx(0.4 / 5)
         assert not os.path.exists("/tmp/groundbox-was-here")

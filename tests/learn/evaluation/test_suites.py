@@ -161,7 +161,7 @@ def gym(monkeypatch):
             raise AssertionError("it may evaluate what a model wrote")
 
     module = types.ModuleType("reasoning_gym")
-    module.create_dataset = lambda kind, seed, size: Made(kind, seed, size)
+    vars(module)["create_dataset"] = lambda kind, seed, size: Made(kind, seed, size)
     monkeypatch.setitem(sys.modules, "reasoning_gym", module)
 
 

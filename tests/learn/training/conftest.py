@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +15,7 @@ TEMPLATE = (
 class Telling:
     """Keeps what is said; `at` is called with each line."""
 
-    progress = None
+    progress: Callable[[str], None] | None = None
 
     def __init__(self, at=lambda words: None):
         self.said, self._at = [], at

@@ -4,6 +4,7 @@ import asyncio
 import json
 import queue
 import threading
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_an_approval_is_waited_for(box, how, kind, answer, text):
 
 
 def test_the_guest_is_frozen_while_a_person_thinks(box, monkeypatch):
-    told = []
+    told: Any = []
     monkeypatch.setattr(Cgroup, "freeze", lambda self, frozen: told.append(frozen))
     tools = Tools([Counter(approval=True).tool], approve=lambda request: told.append("asked") or True)
 
@@ -173,7 +174,7 @@ def test_a_function_that_goes_on_asking_holds_back_the_next_question(box):
 def test_an_approval_that_fails_is_a_no(box):
     counter = Counter(approval=True)
 
-    execution = box(Tools([counter.tool], approve=lambda request: 1 / 0)).run(f"{TRY}\ntold(5)")
+    execution = box(Tools([counter.tool], approve=lambda request: bool(1 / 0))).run(f"{TRY}\ntold(5)")
 
     assert (execution.text, counter.calls) == ("'ToolDenied'", [])
 

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from typing import Any
 
 import pytest
 
@@ -144,7 +145,7 @@ def test_values_that_are_checked_at_the_same_time_have_their_own_steps():
     ],
 )
 def test_a_value_is_written_down_once_to_be_compared(schema, value, most, monkeypatch):
-    written = []
+    written: Any = []
     key = schema_module._key
     monkeypatch.setattr(schema_module, "_key", lambda value: written.append(value) or key(value))
 

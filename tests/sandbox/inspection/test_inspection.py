@@ -1,6 +1,7 @@
 """What results know of the files and pictures that a run left."""
 
 import base64
+import importlib.resources
 import json
 
 import pytest
@@ -177,7 +178,7 @@ def test_a_file_that_breaks_its_reader_takes_no_other_with_it(box, monkeypatch):
     source = (
         "import os, sys\nif sys.argv[1] == 'file.csv':\n    os.kill(os.getppid(), 9)\n    os.kill(os.getpid(), 9)\n"
     )
-    read_text = inspector.importlib.resources.files(inspector.__package__).joinpath("inside.py").read_text()
+    read_text = importlib.resources.files(inspector.__package__).joinpath("inside.py").read_text()
     monkeypatch.setattr(inspector, "_source", lambda _: source + read_text)
 
     execution = box.run("open('a.csv', 'w').write('a')\nopen('b.json', 'w').write('[1]')")

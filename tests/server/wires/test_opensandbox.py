@@ -88,7 +88,7 @@ async def interrupted_soon(codes, name):
         await asyncio.sleep(0.5)
         await codes.interrupt(name)
 
-    interrupted_soon.task = asyncio.ensure_future(work())
+    vars(interrupted_soon)["task"] = asyncio.ensure_future(work())
 
 
 def test_the_client_of_opensandbox_runs_commands_moves_files_and_lists_sandboxes(server):

@@ -1,6 +1,7 @@
 """Claims that come as data are held against the record, and the text against its claims."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -186,7 +187,7 @@ def test_what_is_no_document_of_claims_is_refused(proof, bad):
 
 def test_the_schema_and_the_decoder_agree():
     schema = json_schema()
-    parts = {
+    parts: dict[Any, Any] = {
         ClaimsData: schema,
         SentenceData: schema["properties"]["sentences"]["items"],
         ClaimData: schema["$defs"]["claim"],

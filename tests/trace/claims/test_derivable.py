@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -90,7 +90,7 @@ class Claimed(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    claims: tuple[Claimed, ...]
+    claims: tuple[Any, ...]
 
 
 def values_of(sentences, name):
@@ -172,7 +172,7 @@ def test_a_content_is_known_change_by_change(recorded):
     place = next(at for at, each in enumerate(sentences) if any(claim.kind == "mutation" for claim in each.claims))
     fewer = sentences[place].claims[:1]
 
-    told = [*sentences[:place], Sentence(fewer), *sentences[place + 1 :]]
+    told: list[Any] = [*sentences[:place], Sentence(fewer), *sentences[place + 1 :]]
 
     assert derivable(sentences, trace).jumps == ()
     assert {jump.missing for jump in derivable(told, trace).jumps} == {"what is in `xs` since line 4"}

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from typing import Any
 
 import pytest
 
@@ -126,7 +127,7 @@ def document(*sentences):
 
 
 NESTED = "[" * 1000 + "]" * 1000
-BAD_CLAIMS = {
+BAD_CLAIMS: dict[str, Any] = {
     "a value of a megabyte": {"kind": "value", "subject": "s", "value": "'" + "x" * 1_000_000 + "'"},
     "a value nested a thousand deep": {"kind": "value", "subject": "s", "value": NESTED},
     "a subject nested a thousand deep": {"kind": "value", "subject": NESTED, "value": "3"},
@@ -179,7 +180,7 @@ def test_claims_that_contradict_each_other_are_both_held_against_the_record(proo
 def test_ten_thousand_sentences_cost_no_more_than_their_number(proof):
     def cost(count):
         claim = {"kind": "value", "subject": "s", "value": "7", "step": 30}
-        sentences = [[f"`s` is 7 in round {number}.", claim] for number in range(count)]
+        sentences = [(f"`s` is 7 in round {number}.", claim) for number in range(count)]
         begun = time.process_time()
         found = proof(" ".join(text for text, _ in sentences), claims=document(*sentences))
         assert len(found.verdicts) == count

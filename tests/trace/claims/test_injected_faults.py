@@ -13,7 +13,7 @@ import pytest
 
 from groundbox.trace.claims import prove
 from groundbox.trace.claims.derivable import derivable
-from groundbox.trace.narrate import changes, statements
+from groundbox.trace.narrate import changes, paths, statements
 from groundbox.trace.narrate.document import document
 from groundbox.trace.narrate.narrator import narrate
 from groundbox.trace.record import schema
@@ -178,7 +178,7 @@ def loops(trace):
 
 def count(trace, place, patched):
     found = loops(trace)
-    target, true = found[place], Loop.count.fget
+    target, true = found[place], vars(Loop)["count"].fget
     patched.setattr(Loop, "count", property(lambda loop: true(loop) + (loop is target)))
 
 
@@ -212,7 +212,7 @@ def arguments(trace, place, patched):
 
 
 def which_object(trace, place, patched):
-    true, calls = statements.path_to, []
+    true, calls = paths.path_to, []
 
     def path_to(state, frame, label, *rest):
         path = true(state, frame, label, *rest)
@@ -236,7 +236,7 @@ def at_end(trace, place, patched):
             return made
         return dataclasses.replace(made, start=0 if made.start else made.old_length - len(made.gone))
 
-    patched.setattr(statements.changes, "note", note)
+    patched.setattr(changes, "note", note)
 
 
 def fold(trace, place, patched):

@@ -1,14 +1,24 @@
 """The claims that the narrator gives: all supported, every word of its sentences in one of them, no fault believed."""
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from groundbox.trace.claims import Status, decode, prove
 from groundbox.trace.narrate.document import document
-from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.narrate.narrator import Detail, Style, narrate
 from groundbox.trace.record.reading import Trace
+
+STYLES: Sequence[Style] = ("prose", "steps")
+DETAILS: Sequence[Detail] = ("brief", "normal", "full")
+MANNERS: Sequence[tuple[Style, Detail]] = (
+    ("prose", "brief"),
+    ("prose", "normal"),
+    ("prose", "full"),
+    ("steps", "normal"),
+)
 
 STRANGE = {
     "enum": """\
@@ -206,7 +216,7 @@ def stored(program):
 def test_all_claims_are_supported_and_hold_every_word(program):
     trace = stored(program)
 
-    for style, detail in (("prose", "brief"), ("prose", "normal"), ("prose", "full"), ("steps", "normal")):
+    for style, detail in MANNERS:
         narration = narrate(trace, style=style, detail=detail, seed=2)
         found = prove(narration.text, trace, claims=document(narration, trace), strict=True)
 
@@ -221,7 +231,7 @@ def test_claims_of_strange_values_are_supported(recorded, program):
     given = GIVEN[program]
     trace = recorded(STRANGE[program], "main", *(given if isinstance(given, tuple) else (given,)))
 
-    for style, detail, seed in itertools.product(("prose", "steps"), ("brief", "normal", "full"), range(10)):
+    for style, detail, seed in itertools.product(STYLES, DETAILS, range(10)):
         narration = narrate(trace, style=style, detail=detail, seed=seed)
         found = prove(narration.text, trace, claims=document(narration, trace))
 

@@ -1,5 +1,7 @@
 """What texts say of a run is supported, refuted with a record, not found, or about something else."""
 
+from typing import Any
+
 import pytest
 
 from groundbox.trace.claims import Status, happened, prove
@@ -459,7 +461,7 @@ fib(30)
 
 def test_an_object_that_many_frames_see_is_worked_out_once_for_each_change_of_it(recorded, monkeypatch):
     run = Run(recorded(MEMO))
-    made = []
+    made: Any = []
     monkeypatch.setattr(happened, "python_value", lambda state, raw: made.append(raw) or python_value(state, raw))
 
     moments = run.moments

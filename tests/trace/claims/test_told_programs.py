@@ -6,15 +6,16 @@
 import ast
 import functools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import groundbox
-from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.narrate.narrator import Detail, Style, narrate
 
 ROWS = {row["name"]: row for row in map(json.loads, (Path(__file__).parent / "told.jsonl").read_text().splitlines())}
-MANNERS = (("prose", "brief"), ("prose", "full"), ("steps", "normal"))
+MANNERS: Sequence[tuple[Style, Detail]] = (("prose", "brief"), ("prose", "full"), ("steps", "normal"))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from groundbox.trace.narrate.narrator import is_told_whole, narrate
@@ -116,7 +118,7 @@ def total(kept, n):
 
 
 def test_what_a_stretch_leaves_as_it_was_is_not_written_to_be_compared(recorded, monkeypatch):
-    written = []
+    written: Any = []
     text = State.text
     monkeypatch.setattr(State, "text", lambda state, value, most: written.append(value) or text(state, value, most))
     counts = []

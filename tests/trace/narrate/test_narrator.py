@@ -8,6 +8,7 @@ import itertools
 import json
 from collections import Counter
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_a_search_is_told_with_the_values_that_decided(trace_of):
     ],
 )
 def test_a_loop_names_all_that_it_assigns(target, told):
-    loop = SimpleNamespace(statement=ast.parse(f"for {target} in items: pass").body[0])
+    loop: Any = SimpleNamespace(statement=ast.parse(f"for {target} in items: pass").body[0])
 
     assert loops._target(loop) == told
 
@@ -155,7 +156,7 @@ def test_a_script_has_no_input_to_go_back_to(trace_of):
 
 def test_an_unknown_style_is_refused(trace_of):
     with pytest.raises(ValueError, match="style is one of prose, steps, backward, and not 'song'"):
-        narrate(trace_of("search"), style="song")
+        narrate(trace_of("search"), style="song")  # type: ignore[arg-type]  # refused
 
 
 def test_a_record_that_breaks_off_is_said_to(recorded):

@@ -1,6 +1,7 @@
 """What a guest wrote becomes a trace, whatever it is; what is read from a file must be as it was written."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -446,7 +447,7 @@ def test_whatever_order_records_claim_to_have_they_can_be_shown(records):
 def test_what_is_taken_many_at_a_time_is_what_is_checked_one_by_one(before, last):
     records = msgspec.convert([*before, last], list[Record])
 
-    problems = []
+    problems: list[tuple[Any, ...]] = []
     for feed in (taken, checked):
         kept, checker = [], Checker(3)
         try:

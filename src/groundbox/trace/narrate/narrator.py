@@ -31,7 +31,7 @@ from groundbox.trace.run.structure import Activation, Folded, Loop, Node, Step
 MAX_GLOBALS: Final = 8
 """Values of the module that are told at the start."""
 Style = Literal["prose", "steps", "backward"]
-STYLES: Final = ("prose", "steps", "backward")
+STYLES: Final[tuple[Style, ...]] = ("prose", "steps", "backward")
 MOST_CHARS: Final = 100_000
 """Of a text, unless the caller says otherwise."""
 LEAST_CHARS_OF_A_LINE: Final = 5
