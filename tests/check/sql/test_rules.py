@@ -105,6 +105,18 @@ FIRES = [
     (
         "and_or_not",
         None,
+        "SELECT name FROM customer WHERE NOT (city = 'Paris' AND city = 'Rome')",
+        "SELECT name FROM customer WHERE NOT (city = 'Paris' OR city = 'Rome')",
+    ),
+    (
+        "and_or_not",
+        None,
+        "SELECT name FROM customer WHERE NOT (age < 30 OR age > 20)",
+        "SELECT name FROM customer WHERE NOT (age < 20 OR age > 30)",
+    ),
+    (
+        "and_or_not",
+        None,
         "SELECT name FROM customer WHERE city = 'Paris' AND city = 'Rome'",
         "SELECT name FROM customer WHERE age > 30 AND age < 40",
     ),
@@ -435,6 +447,9 @@ NEAR_MISSES = [
     ("arbitrary_row", None, f"SELECT c.name, COUNT(*) {JOINED} GROUP BY o.customer_id"),
     ("duplicates_by_join", None, f"SELECT SUM(o.total) {JOINED}"),
     ("and_or_not", None, "SELECT name FROM customer WHERE city = 'Paris' OR city = 'Rome'"),
+    ("and_or_not", None, "SELECT name FROM customer WHERE NOT (city = 'Paris' OR city = 'Rome')"),
+    ("and_or_not", None, "SELECT name FROM customer WHERE NOT (age < 20 OR NOT (age <= 30))"),
+    ("and_or_not", None, "SELECT name FROM customer WHERE age NOT BETWEEN 20 AND 30"),
     ("join_not_by_key", None, "SELECT name FROM customer, (SELECT MAX(age) AS most FROM customer) WHERE age = most"),
     (
         "columns_not_asked",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import re
@@ -218,25 +219,33 @@ def compare(select: Select, schema: Schema) -> None:
 class _Finder:
     def __init__(self, select: Select, schema: Schema, exp: Any) -> None:
         self._select, self._schema, self._exp, self._group = select, schema, exp, 0
+        self._last = 0
+
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Within it, predicates are a conjunction of their own."""
+        outer = self._group
+        self._last += 1
+        self._group = self._last
+        yield
+        self._group = outer
 
     def walk(self, node: Any, *, in_or: bool, negated: bool) -> None:
         exp = self._exp
         if isinstance(node, exp.Paren):
             self.walk(node.this, in_or=in_or, negated=negated)
-        elif isinstance(node, exp.And):
+        # De Morgan's laws: NOT (a OR b) holds where neither does, NOT (a AND b) where one of them does not.
+        elif isinstance(node, exp.Or if negated else exp.And):
             self.walk(node.left, in_or=in_or, negated=negated)
             self.walk(node.right, in_or=in_or, negated=negated)
-        elif isinstance(node, exp.Or):
+        elif isinstance(node, exp.And if negated else exp.Or):
             # Each side of an OR is a conjunction of its own; two predicates of one group must hold together, of two
             # they need not.
-            outer = self._group
-            for side in (node.left, node.right):
-                self._last = getattr(self, "_last", 0) + 1
-                self._group = self._last
-                self.walk(side, in_or=True, negated=negated)
-            self._group = outer
+            with self._apart():
+                self.walk(node.left, in_or=True, negated=negated)
+            with self._apart():
+                self.walk(node.right, in_or=True, negated=negated)
         elif isinstance(node, exp.Not):
-            # De Morgan's laws are not applied: NOT (a OR b) is read as an OR of negated parts.
             self.walk(node.this, in_or=in_or, negated=not negated)
         else:
             self._leaf(node, in_or, negated)
@@ -259,7 +268,12 @@ class _Finder:
             self._in(node, in_or, negated)
         elif isinstance(node, (exp.Like, exp.ILike)):
             self._predicate(node.this, "not like" if negated else "like", [node.expression], in_or, node)
-        # BETWEEN is two bounds, each of which a rule may compare with the question.
+        # BETWEEN is two bounds, each of which a rule may compare with the question; NOT BETWEEN is one or the other.
+        elif isinstance(node, exp.Between) and negated:
+            with self._apart():
+                self._predicate(node.this, "<", [node.args["low"]], True, node)
+            with self._apart():
+                self._predicate(node.this, ">", [node.args["high"]], True, node)
         elif isinstance(node, exp.Between):
             self._predicate(node.this, ">=", [node.args["low"]], in_or, node)
             self._predicate(node.this, "<=", [node.args["high"]], in_or, node)
