@@ -108,7 +108,7 @@ def test_help_and_version_are_no_failure(groundbox):
 
     assert shown.returncode == 0
     assert "environment" in shown.stdout
-    assert (version.returncode, version.stdout) == (0, "groundbox, version 0.1.0\n")
+    assert (version.returncode, version.stdout) == (0, "groundbox, version 0.2.0\n")
 
 
 def test_a_command_imports_no_other_command():
