@@ -23,7 +23,7 @@ import time
 import urllib.request
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Literal
 
 from measure import interleaved, machine, percentile
 from peers import peers
@@ -53,7 +53,7 @@ async def turns(work: Callable[[], Awaitable[None]], at_once: int) -> tuple[list
     return taken, len(taken) / (time.perf_counter() - begun)
 
 
-async def compared(url: str, rounds: int, mode: str) -> None:
+async def compared(url: str, rounds: int, mode: Literal["cell", "script"]) -> None:
     """Print both at concurrency 1 and 16."""
     body = json.dumps({"code": PROGRAM, "mode": mode}).encode()
     transport = Transport(address_of(url), KEY)

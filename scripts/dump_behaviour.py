@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import groundbox
 from groundbox.sandbox import arguments
@@ -136,7 +136,7 @@ def traced(program: Program) -> Trace | None:
     call: dict[str, Any] = (
         {"call": program.call, "args": program.args, "kwargs": program.kwargs} if program.call else {}
     )
-    mode = "call" if program.call else "script"
+    mode: Literal["call", "script"] = "call" if program.call else "script"
     trace: Trace | None = groundbox.run(program.source, mode=mode, trace=True, hash_seed=0, **call).trace
     return trace
 

@@ -320,7 +320,7 @@ def test_a_sandbox_that_is_held_ends_with_its_process(server, client):
     program = (
         "import os, groundbox as gb\nfrom groundbox.sandbox.portal import PORTAL\n"
         f"box = gb.connect({server.url!r}, api_key={server.token!r}, hold=True).Sandbox()\n"
-        "print(PORTAL.call(path_of(box)), flush=True)\ninput()"
+        "print(PORTAL.call(box.asynchronous.path()), flush=True)\ninput()"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         held = process.stdout.readline().decode().strip()

@@ -52,7 +52,8 @@ def test_a_terminal_takes_keys_and_sizes_and_tells_the_end(client, server, sandb
 
     with websockets.connect(url) as terminal:
         terminal.send(json.dumps({"resize": [30, 100]}))
-        terminal.send(b"stty size; exit 4\n")
+        # Keys and sizes go ways of their own; whoever types sees the size a moment later.
+        terminal.send(b"until stty size | grep 100; do sleep 0.05; done; exit 4\n")
         shown, ended = b"", None
         while ended is None:
             message = terminal.recv(timeout=30)

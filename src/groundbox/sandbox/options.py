@@ -59,8 +59,8 @@ class ProgramOptions(LanguageOptions, total=False):
 
     language: str
     """`python`, `sql`, `shell`, `javascript`, `dot`, or one that another package brings."""
-    mode: Mode | str | None
-    """`cell`, `script`, `call`, `calls`, `command` or one that it brings; None for the first of the language's own."""
+    mode: Mode | None
+    """`cell`, `script`, `call`, `calls` or `command`; None for the first of the language's own."""
     argv: Iterable[str]
     """Arguments of a script."""
     stdin: bytes | str | None

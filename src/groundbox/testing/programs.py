@@ -234,7 +234,7 @@ class ProgramConformance(Conformance):
         box = self.sandbox()
 
         with pytest.raises(InvalidArgument) as refused:
-            box.run("1", mode="notebook")
+            box.run("1", mode="notebook")  # type: ignore[arg-type]  # what is refused here
 
         assert str(refused.value) == "mode: 'notebook' is none of 'cell', 'script', 'call' and 'calls'"
 
