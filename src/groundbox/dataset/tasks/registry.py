@@ -13,7 +13,7 @@ from groundbox.dataset.tasks.task import MAKERS, Draft, Task, View
 
 # Importing a module declares its tasks, so that a new one is a file here and an entry nowhere.
 for _module in pkgutil.iter_modules(tasks.__path__):
-    if _module.name != "all":
+    if _module.name != "registry":
         import_module(f"{tasks.__name__}.{_module.name}")
 
 TASKS: Final = tuple(sorted(MAKERS, key=lambda name: (MAKERS[name].place, name)))

@@ -225,7 +225,7 @@ class Lines:
         ]
 
     def _read(self, tree: ast.Module) -> None:
-        # A line with two statements (`a = 1; b = 2`) is come to twice, so that "the second time" would be ambiguous.
+        # On a line with two statements (`a = 1; b = 2`), "the second time" would be ambiguous.
         statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         self._functions = [each for each in statements if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
         begun = Counter(each.lineno for each in statements)
