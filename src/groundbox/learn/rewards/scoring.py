@@ -198,9 +198,7 @@ class _Court:
 
     async def _cases(self, program: str, entry: str, cases: Sequence[Case]) -> float:
         partial = self._settings.partial
-        verdict = await self._judge.judge_cases(
-            program, entry, cases, equal=equal_as_json, stop_early=not partial
-        )  # fmt: skip
+        verdict = await self._judge.judge_cases(program, entry, cases, equal=equal_as_json, stop_early=not partial)
         return verdict.share if partial else float(verdict.passed)
 
     async def _answer(self, answer: str, check: Mapping[str, Any]) -> float:
