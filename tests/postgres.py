@@ -26,16 +26,20 @@ class Server(NamedTuple):
 
     folder: str
 
-    def url(self, role: str, password: str = PASSWORD) -> str:
+    def url(self, role: str, password: str = PASSWORD, database: str = "shop") -> str:
         """Where `role` is let in."""
-        return f"postgresql://{role}:{password.replace(' ', '%20')}@/shop?host={self.folder}"
+        return f"postgresql://{role}:{password.replace(' ', '%20')}@/{database}?host={self.folder}"
+
+    @property
+    def own(self) -> str:
+        """A database for groundbox's own tables (keys, catalogues), which roles that ask the shop must not find."""
+        return self.url("admin", database="groundbox")
 
     def execute(self, sql: str, database: str = "shop") -> list[tuple]:
         """Run as superuser."""
         import psycopg
 
-        url = self.url("admin").replace("/shop?", f"/{database}?")
-        with psycopg.connect(url, autocommit=True) as connection:
+        with psycopg.connect(self.url("admin", database=database), autocommit=True) as connection:
             cursor = connection.execute(sql)
             return cursor.fetchall() if cursor.description else []
 
@@ -70,6 +74,7 @@ def running(bin_folder: Path, role_script: str) -> Iterator[Server]:
         server = Server(folder)
         _wait_for(server)
         server.execute("CREATE DATABASE shop", "postgres")
+        server.execute("CREATE DATABASE groundbox", "postgres")
         for statement in f"{SHOP};{role_script}".split(";\n"):
             if statement.strip():
                 server.execute(statement)

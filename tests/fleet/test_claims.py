@@ -132,7 +132,7 @@ def test_requests_without_a_name_ask_the_catalogue_nothing_and_others_go_on_with
 def catalogue(request, tmp_path):
     url = str(tmp_path / "fleet.db")
     if request.param == "postgres":
-        url = request.getfixturevalue("postgres").url("admin")
+        url = request.getfixturevalue("postgres").own
     made = Catalogue(url, lease_s=30.0)
     yield made
     with made._transaction() as run:

@@ -30,7 +30,7 @@ def catalogue(request, tmp_path):
     if request.param == "sqlite":
         url = str(tmp_path / "fleet.db")
     else:
-        url = request.getfixturevalue("postgres").url("admin")
+        url = request.getfixturevalue("postgres").own
     made = Catalogue(url, lease_s=30.0)
     yield made
     with made._transaction() as run:

@@ -25,7 +25,7 @@ LEASE_S = 0.3
 def catalogue(request, tmp_path):
     url = str(tmp_path / "fleet.db")
     if request.param == "postgres":
-        url = request.getfixturevalue("postgres").url("admin")
+        url = request.getfixturevalue("postgres").own
     made = Catalogue(url, lease_s=LEASE_S)
     yield made
     clear(made)
@@ -252,7 +252,7 @@ def test_sessions_outlive_a_postgresql_that_hangs(fleet_of, postgres):
                     os.kill(int(path.parts[2]), sent)
         os.kill(postmaster, sent)
 
-    with fleet_of("ada", lease_s=3.0, catalogue=postgres.url("admin")) as fleet, fleet.gateway.client() as client:
+    with fleet_of("ada", lease_s=3.0, catalogue=postgres.own) as fleet, fleet.gateway.client() as client:
         box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
         counted = []
         all_of_it(signal.SIGSTOP)
@@ -267,4 +267,4 @@ def test_sessions_outlive_a_postgresql_that_hangs(fleet_of, postgres):
         assert counted == list(range(1, len(counted) + 1))
         assert counted_up(client, box) == len(counted) + 1
         assert fleet.node("ada")["generation"] == 1
-    clear(Catalogue(postgres.url("admin"), lease_s=LEASE_S))
+    clear(Catalogue(postgres.own, lease_s=LEASE_S))

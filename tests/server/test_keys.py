@@ -326,9 +326,9 @@ class TestPostgres:
     @pytest.fixture
     def stores(self, postgres):
         """Two servers' views of one database."""
-        url = postgres.url("admin")
+        url = postgres.own
         yield KeyStore(url), KeyStore(url)
-        postgres.execute("DROP TABLE IF EXISTS groundbox_keys, groundbox_used, groundbox_ran")
+        postgres.execute("DROP TABLE IF EXISTS groundbox_keys, groundbox_used, groundbox_ran", "groundbox")
 
     async def test_a_key_that_one_server_makes_another_knows_until_it_is_revoked(self, stores):
         here, there = stores
@@ -360,9 +360,7 @@ class TestPostgres:
     def test_many_that_come_at_once_to_an_empty_database_all_find_it(self, postgres, stores):
         with ThreadPoolExecutor(8) as pool:
             made = list(
-                pool.map(
-                    lambda number: KeyStore(postgres.url("admin")).create(f"n{number}", ["run"], Quotas()), range(8)
-                )
+                pool.map(lambda number: KeyStore(postgres.own).create(f"n{number}", ["run"], Quotas()), range(8))
             )
 
         assert {key.id for key in stores[0].all()} == {key.id for _, key in made}
