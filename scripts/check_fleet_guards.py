@@ -394,6 +394,27 @@ GUARDS: Final = (
         "test_hostile.py::test_the_id_of_a_sandbox_in_a_header_opens_no_other_path",
     ),
     _fleet(
+        "the header of E2B names a node on E2B's paths alone",
+        "routing",
+        "return _header(scope, E2B_ID) if DATA_PLANE.fullmatch(path) else None",
+        "return _header(scope, E2B_ID)",
+        "test_hostile.py::test_the_id_of_a_sandbox_in_a_header_opens_no_other_path",
+    ),
+    _fleet(
+        "a call of MCP without sessions names no node by one",
+        "routing",
+        "return _header(scope, _MCP_SESSION) if version is None or version in MCP_SESSIONS else None",
+        "return _header(scope, _MCP_SESSION)",
+        "test_protocols.py::test_a_session_that_a_call_without_sessions_names_gives_a_key_no_room_on_another_node",
+    ),
+    _fleet(
+        "what MCP makes is told by its method, however that is spelt",
+        "routing",
+        'if message is not None and message.method not in ("initialize", "tools/call"):',
+        """if b'"initialize"' not in body and b'"tools/call"' not in body:""",
+        "test_protocols.py::test_what_mcp_makes_counts_in_a_quota_however_it_is_spelt",
+    ),
+    _fleet(
         "revoked keys are named to nodes",
         "reception",
         "leased.revoked = [key_id for key_id in asked.load.of_keys if self._is_revoked(key_id)]",
