@@ -621,6 +621,27 @@ GUARDS: Final = (
         'shared = ""',
         "test_claims.py::test_a_claim_that_another_gateway_was_told_of_is_given_up_only_where_twice_does_no_harm",
     ),
+    _fleet(
+        "a name that another request was told of is not given up",
+        "claims",
+        "if claim.is_shared and not even_shared:",
+        "if False:",
+        "test_claims.py::test_a_node_that_refuses_one_of_two_requests_of_a_name_has_both",
+    ),
+    _fleet(
+        "a name that has moved is where it moved at all gateways",
+        "gateway",
+        "return other, True",
+        "return peer, False",
+        "test_claims.py::test_what_went_to_another_node_as_its_own_was_lost_goes_there_at_every_gateway",
+    ),
+    _fleet(
+        "a name of a request is its key's",
+        "claims",
+        'return f"{key.id}:{',
+        'return f":{',
+        "test_claims.py::test_names_are_those_of_their_keys",
+    ),
     # Other protocols
     _fleet(
         "an endpoint of OpenSandbox is told with the client's key",

@@ -421,9 +421,12 @@ class Gateway:
         assert name is not None  # it had a tag
         await self._claims.give_up(name, even_shared=True)
         peer = self.roster.placed(environment, tried)
-        if peer is not None:
-            await self._claims.claim(name, peer.node.tag)
-        return peer, False
+        if peer is None:
+            return None, False
+        other = self.roster.get(await self._claims.claim(name, peer.node.tag))
+        if other is None or other is peer or other.is_lost:
+            return peer, False
+        return other, True  # where another gateway has sent it meanwhile
 
     async def _whole(self, scope: Any, key: Key, peer: Peer, most_s: float | None) -> tuple[int, bytes] | None:
         try:
