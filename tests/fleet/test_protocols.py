@@ -189,6 +189,19 @@ def test_pages_of_a_list_go_on_until_each_node_has_told_all(alone, taps):
     assert {"metadata=a%3Db" in heard.target for heard in one.heard} == {True}
 
 
+def test_a_node_that_says_it_is_over_is_missing_in_a_list_and_no_answer_to_all_of_it(alone, taps):
+    one, two = taps("ada", "bob")
+    one.answer = lambda heard: (421, b'{"error": {"code": "fenced", "message": "no lease"}}')
+    two.answer = lambda heard: (200, b'[{"id": "x"}]')
+
+    with alone.gateway.client() as client:
+        answers = [client.get("/api/kernels") for _ in range(2)]
+
+    assert [(each.status_code, each.json()) for each in answers] == [(200, [{"id": "x"}])] * 2
+    assert answers[0].headers["groundbox-missing-nodes"] == "ada"
+    assert (len(one.heard), alone.node("ada")["state"]) == (1, "lost")
+
+
 def test_kernels_of_jupyter_live_on_their_nodes(fleet, client, names):
     from websockets.sync.client import connect
 

@@ -431,9 +431,12 @@ class Gateway:
     async def _whole(self, scope: Any, key: Key, peer: Peer, most_s: float | None) -> tuple[int, bytes] | None:
         try:
             async with asyncio.timeout(most_s), self._asked(scope, key, peer, b"") as answer:
-                return answer.status, b"".join([part async for part in answer.parts()])
+                if answer.status != MISDIRECTED:
+                    return answer.status, b"".join([part async for part in answer.parts()])
+                self.roster.lose(peer)
         except (NotSent, Broken, TimeoutError):
-            return None
+            pass
+        return None
 
     @contextlib.asynccontextmanager
     async def _asked(
