@@ -190,6 +190,13 @@ GUARDS: Final = (
         "test_hostile.py::test_a_load_that_cannot_be_meant_is_refused",
     ),
     _fleet(
+        "bounds of what a node tells that was used",
+        "joining",
+        "Seconds = Annotated[float, msgspec.Meta(ge=0, le=2**40)]",
+        "Seconds = float",
+        "test_hostile.py::test_what_no_run_can_have_used_is_refused",
+    ),
+    _fleet(
         "size of bodies that are looked into",
         "routing",
         "if len(body) > _MOST_LOOKED_AT or",

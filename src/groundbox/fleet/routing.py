@@ -147,7 +147,7 @@ def _looked_into(body: bytes, word: bytes, kind: Any) -> Any:
         return None
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
