@@ -159,6 +159,22 @@ def test_a_node_that_refuses_one_of_two_requests_of_a_name_has_both(gateways):
     assert list(had((ada, bob), "shared").values()) == [2]
 
 
+def test_a_request_that_a_quota_refuses_leaves_no_node_to_its_name(gateways, alone):
+    one, _, (ada, bob) = gateways
+    key = one.post("/v1/keys", json={"owner": "erin", "quotas": {"sandboxes": 1}}).json()
+    names = [f"quota-{number}" for number in range(12)]
+    for each in (ada, bob):
+        each.renew(of_keys={key["id"]: 1})
+
+    refused = {ask(one, name, Authorization=f"Bearer {key['key']}").status_code for name in names}
+    alone.tell("leave", {"boot_id": ada.boot_id})
+    bob.renew()
+    taken = {ask(one, name, Authorization=f"Bearer {key['key']}").status_code for name in names}
+
+    assert (refused, taken) == ({429}, {200})
+    assert (len(ada.heard), len(bob.heard)) == (0, 12)
+
+
 def test_an_empty_name_is_none(gateways):
     one, _, nodes = gateways
 

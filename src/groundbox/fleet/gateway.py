@@ -329,7 +329,12 @@ class Gateway:
             if peer is None:
                 break
             tag = peer.node.tag
-            sent_key = self._as_sent(key, peer, makes=True) if makes else key
+            try:
+                sent_key = self._as_sent(key, peer, makes=True) if makes else key
+            except Refused:
+                if name is not None and not is_bound:  # nothing was sent
+                    await self._claims.give_up(name)
+                raise
             is_made = False
             peer.going += 1
             peer.begin_making(key.id, stays)
