@@ -190,6 +190,13 @@ GUARDS: Final = (
         "test_hostile.py::test_a_load_that_cannot_be_meant_is_refused",
     ),
     _fleet(
+        "bounds of what a node tells that was used",
+        "joining",
+        "Seconds = Annotated[float, msgspec.Meta(ge=0, le=2**40)]",
+        "Seconds = float",
+        "test_hostile.py::test_what_no_run_can_have_used_is_refused",
+    ),
+    _fleet(
         "size of bodies that are looked into",
         "routing",
         "if len(body) > _MOST_LOOKED_AT or",
@@ -392,6 +399,27 @@ GUARDS: Final = (
         'scope["type"] == "http" and DATA_PLANE.fullmatch(scope["path"])',
         "True",
         "test_hostile.py::test_the_id_of_a_sandbox_in_a_header_opens_no_other_path",
+    ),
+    _fleet(
+        "the header of E2B names a node on E2B's paths alone",
+        "routing",
+        "return _header(scope, E2B_ID) if DATA_PLANE.fullmatch(path) else None",
+        "return _header(scope, E2B_ID)",
+        "test_hostile.py::test_the_id_of_a_sandbox_in_a_header_opens_no_other_path",
+    ),
+    _fleet(
+        "a call of MCP without sessions names no node by one",
+        "routing",
+        "return _header(scope, _MCP_SESSION) if version is None or version in MCP_SESSIONS else None",
+        "return _header(scope, _MCP_SESSION)",
+        "test_protocols.py::test_a_session_that_a_call_without_sessions_names_gives_a_key_no_room_on_another_node",
+    ),
+    _fleet(
+        "what MCP makes is told by its method, however that is spelt",
+        "routing",
+        'if message is not None and message.method not in ("initialize", "tools/call"):',
+        """if b'"initialize"' not in body and b'"tools/call"' not in body:""",
+        "test_protocols.py::test_what_mcp_makes_counts_in_a_quota_however_it_is_spelt",
     ),
     _fleet(
         "revoked keys are named to nodes",
@@ -599,6 +627,27 @@ GUARDS: Final = (
         'shared = "" if even_shared else " AND shared = 0"',
         'shared = ""',
         "test_claims.py::test_a_claim_that_another_gateway_was_told_of_is_given_up_only_where_twice_does_no_harm",
+    ),
+    _fleet(
+        "a name that another request was told of is not given up",
+        "claims",
+        "if claim.is_shared and not even_shared:",
+        "if False:",
+        "test_claims.py::test_a_node_that_refuses_one_of_two_requests_of_a_name_has_both",
+    ),
+    _fleet(
+        "a name that has moved is where it moved at all gateways",
+        "gateway",
+        "return other, True",
+        "return peer, False",
+        "test_claims.py::test_what_went_to_another_node_as_its_own_was_lost_goes_there_at_every_gateway",
+    ),
+    _fleet(
+        "a name of a request is its key's",
+        "claims",
+        'return f"{key.id}:{',
+        'return f":{',
+        "test_claims.py::test_names_are_those_of_their_keys",
     ),
     # Other protocols
     _fleet(

@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 
 import pytest
 
@@ -40,12 +41,12 @@ def had(nodes, name):
 def test_a_request_of_one_name_goes_to_one_node_through_whichever_gateway(gateways):
     one, two, nodes = gateways
 
-    for number in range(8):
+    for number in range(16):
         for client in (one, two, two, one):
             assert ask(client, f"whichever-{number}").status_code == 200
 
-    counts = [had(nodes, f"whichever-{number}") for number in range(8)]
-    assert [list(each.values()) for each in counts] == [[4]] * 8
+    counts = [had(nodes, f"whichever-{number}") for number in range(16)]
+    assert [list(each.values()) for each in counts] == [[4]] * 16
     assert {name for each in counts for name in each} == {"ada", "bob"}
 
 
@@ -72,11 +73,11 @@ def test_names_are_those_of_their_keys(gateways):
     one, two, nodes = gateways
     key = one.post("/v1/keys", json={"owner": "carol"}).json()["key"]
 
-    for number in range(8):
+    for number in range(16):
         ask(one, f"own-{number}")
         ask(two, f"own-{number}", Authorization=f"Bearer {key}")
 
-    assert any(len(had(nodes, f"own-{number}")) == 2 for number in range(8))
+    assert any(len(had(nodes, f"own-{number}")) == 2 for number in range(16))
 
 
 def test_a_node_that_refuses_gives_the_name_up_to_another_one(gateways):
@@ -108,6 +109,79 @@ def test_what_was_sent_through_one_gateway_to_a_node_that_is_lost_is_lost_at_the
     assert (told.status_code, told.json()["error"]["code"]) == (503, "run_lost")
     assert safe.status_code == 200
     assert len(had(nodes, "lost")) == 2
+
+
+def test_what_went_to_another_node_as_its_own_was_lost_goes_there_at_every_gateway(gateways, alone, taps):
+    one, two, nodes = gateways
+    nodes = [*nodes, *taps("eve")]
+    for client in (one, two):
+        alone.until(lambda client=client: nodes[-1].tag in client.get("/v1/fleet").text)
+    safe = {"Groundbox-Retry-Safe": "1"}
+    names = [f"moved-{number}" for number in range(36)]
+    for name in names:
+        ask(two, name, **safe)
+    gone = max(nodes, key=lambda each: len(each.heard))
+    moved = [name for name in names if had(nodes, name) == {gone.name: 1}]
+    alone.tell("leave", {"boot_id": gone.boot_id})
+    for client in (one, two):
+        alone.until(lambda client=client: gone.tag not in client.get("/v1/fleet").text)
+
+    for name in moved:
+        for client in (one, two):
+            assert ask(client, name, **safe).status_code == 200
+
+    assert moved
+    assert [sorted(had(nodes, name).values()) for name in moved] == [[1, 2]] * len(moved)
+
+
+def test_a_node_that_refuses_one_of_two_requests_of_a_name_has_both(gateways):
+    one, _, (ada, bob) = gateways
+    both_there, told = threading.Event(), []
+
+    def first_refused(heard):
+        told.append(heard)
+        if len(told) == 1:
+            both_there.wait(30)
+            return 429, b"{}"
+        both_there.set()
+        return 200, b"{}"
+
+    ada.answer = bob.answer = first_refused
+    statuses = []
+    asking = threading.Thread(target=lambda: statuses.append(ask(one, "shared").status_code))
+    asking.start()
+    while not told:
+        time.sleep(0.01)
+    statuses.append(ask(one, "shared").status_code)
+    asking.join()
+
+    assert sorted(statuses) == [200, 429]
+    assert list(had((ada, bob), "shared").values()) == [2]
+
+
+def test_a_request_that_a_quota_refuses_leaves_no_node_to_its_name(gateways, alone):
+    one, _, (ada, bob) = gateways
+    key = one.post("/v1/keys", json={"owner": "erin", "quotas": {"sandboxes": 1}}).json()
+    names = [f"quota-{number}" for number in range(12)]
+    for each in (ada, bob):
+        each.renew(of_keys={key["id"]: 1})
+
+    refused = {ask(one, name, Authorization=f"Bearer {key['key']}").status_code for name in names}
+    alone.tell("leave", {"boot_id": ada.boot_id})
+    bob.renew()
+    taken = {ask(one, name, Authorization=f"Bearer {key['key']}").status_code for name in names}
+
+    assert (refused, taken) == ({429}, {200})
+    assert (len(ada.heard), len(bob.heard)) == (0, 12)
+
+
+def test_an_empty_name_is_none(gateways):
+    one, _, nodes = gateways
+
+    for _ in range(20):
+        one.post("/v1/run", json={"code": "1"}, headers={"Idempotency-Key": ""})
+
+    assert len(had(nodes, "")) == 2
 
 
 def test_requests_without_a_name_ask_the_catalogue_nothing_and_others_go_on_without_it(alone, taps):

@@ -317,6 +317,17 @@ def test_a_load_that_cannot_be_meant_is_refused(alone, taps, load):
     assert tap.renew(sandboxes=2**40).status_code == 200
 
 
+@pytest.mark.parametrize("used", [[-1.0, 0], [0.0, -1], [2.0**41, 0], [0.0, 2**63]])
+def test_what_no_run_can_have_used_is_refused(alone, taps, used):
+    [tap] = taps("ada")
+    told = {"boot_id": tap.boot_id, "number": 1, "load": tap.asked()["load"]}
+
+    refused = alone.tell("renew", {**told, "used": {"k": used}})[1]
+
+    assert refused.status_code == 400
+    assert alone.tell("renew", {**told, "used": {"k": [2.0, 2**32]}})[1].status_code == 200
+
+
 def test_a_node_takes_the_join_secret_out_of_what_its_processes_inherit(monkeypatch):
     monkeypatch.setenv(SECRET, "a-join-secret-of-some-length")
 
@@ -472,6 +483,12 @@ def test_a_quota_of_sandboxes_counts_what_all_nodes_have(alone, taps):
 def test_large_bodies_are_not_looked_into():
     assert environment_of(b'{"environment": "other"}') == "other"
     assert environment_of(json.dumps({"environment": "other", "x": "y" * 2**20}).encode()) is None
+
+
+def test_a_body_that_is_no_text_is_refused_by_its_node(fleet, client):
+    refused = client.post("/v1/run", content=b'{"code": "1", "environment": "\xff"}')
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "bad_json")
 
 
 def test_large_bodies_are_given_on_one_after_the_other_with_a_pause():

@@ -187,6 +187,16 @@ def test_a_long_log_is_put_aside_when_a_daemon_is_started(daemon):
     assert log.stat().st_size == 0
 
 
+def test_of_a_long_log_the_end_alone_is_read_for_its_last_words(daemon):
+    with (daemon.folder / "log").open("wb") as file:
+        file.truncate(2**40)  # without taking room on the disk
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nthe port is taken\n")
+
+    with pytest.raises(GroundboxError, match="the node ada ended: .*the port is taken$"):
+        daemon._fail("ended")
+
+
 def machine(number, name, host):
     return {"NodeID": f"{number}", "NodeManagerHostname": name, "NodeManagerAddress": host}
 

@@ -189,6 +189,19 @@ def test_pages_of_a_list_go_on_until_each_node_has_told_all(alone, taps):
     assert {"metadata=a%3Db" in heard.target for heard in one.heard} == {True}
 
 
+def test_a_node_that_says_it_is_over_is_missing_in_a_list_and_no_answer_to_all_of_it(alone, taps):
+    one, two = taps("ada", "bob")
+    one.answer = lambda heard: (421, b'{"error": {"code": "fenced", "message": "no lease"}}')
+    two.answer = lambda heard: (200, b'[{"id": "x"}]')
+
+    with alone.gateway.client() as client:
+        answers = [client.get("/api/kernels") for _ in range(2)]
+
+    assert [(each.status_code, each.json()) for each in answers] == [(200, [{"id": "x"}])] * 2
+    assert answers[0].headers["groundbox-missing-nodes"] == "ada"
+    assert (len(one.heard), alone.node("ada")["state"]) == (1, "lost")
+
+
 def test_kernels_of_jupyter_live_on_their_nodes(fleet, client, names):
     from websockets.sync.client import connect
 
@@ -264,20 +277,24 @@ def test_sessions_of_mcp_stay_on_their_nodes(fleet, client, names):
     assert [each.json()["error"]["code"] for each in (*gone, never)] == [gone[0].json()["error"]["code"]] * 3
 
 
-def test_calls_of_mcp_without_sessions_go_on_where_their_sandbox_lives(fleet, client, names):
+def without_session(code, **arguments):
+    """A call of MCP's era without sessions, and its headers."""
     from groundbox.agent import mcp
 
     version = max(mcp.MODERN)
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    asked = call(1, "tools/call", name="run_code", arguments={"code": code, **arguments}, _meta=meta)
+    headers = {"Accept": "application/json", "MCP-Protocol-Version": version}
+    return asked, headers | {"Mcp-Method": "tools/call", "Mcp-Name": "run_code"}
 
+
+def test_calls_of_mcp_without_sessions_go_on_where_their_sandbox_lives(fleet, client, names):
     def called(code, **arguments):
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": version,
-            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }
-        asked = call(1, "tools/call", name="run_code", arguments={"code": code, **arguments}, _meta=meta)
-        headers = {"Accept": "application/json", "MCP-Protocol-Version": version}
-        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "run_code"}
+        asked, headers = without_session(code, **arguments)
         return client.post("/mcp", json=asked, headers=headers).json()["result"]
 
     boxes = on_both(fleet, client, lambda: called("x = 41")["structuredContent"]["sandbox"])
@@ -290,6 +307,63 @@ def test_calls_of_mcp_without_sessions_go_on_where_their_sandbox_lives(fleet, cl
     assert printed == [True] * 6
     assert unknown["isError"]
     assert "there is none of that name" in unknown["content"][0]["text"]
+
+
+def test_a_session_that_a_call_without_sessions_names_gives_a_key_no_room_on_another_node(fleet, client):
+    key = client.post("/v1/keys", json={"owner": "grace", "quotas": {"sandboxes": 1}}).json()
+    asked, headers = without_session("x = 41")
+
+    def told():
+        return sum(each["load"]["sandboxes"] for each in fleet.status())
+
+    with fleet.gateway.client(key["key"]) as grace:
+        grace.post("/mcp", json=asked, headers=headers)
+        fleet.until(lambda: told() == 1)
+        for node in fleet.status():
+            grace.post("/mcp", json=asked, headers={**headers, "Mcp-Session-Id": f"{node['tag']}{'0' * 32}"})
+        made = [each["sandbox_id"] for each in grace.get("/v1/sandboxes").json()["sandboxes"]]
+        for each in made:
+            grace.delete(f"/v1/sandboxes/{each}")
+    fleet.until(lambda: told() == 0)
+
+    assert len(made) == 1
+
+
+def spelt(method):
+    """A message of MCP in which one letter of its method is written as its number."""
+    return json.dumps(call(1, method)).replace(f'"{method}"', f'"\\u{ord(method[0]):04x}{method[1:]}"')
+
+
+@pytest.mark.parametrize("method", ["initialize", "tools/call"])
+def test_what_mcp_makes_counts_in_a_quota_however_it_is_spelt(alone, taps, method):
+    one, two = taps("ada", "bob")
+    with alone.gateway.client() as owner:
+        made = owner.post("/v1/keys", json={"owner": "heidi", "quotas": {"sandboxes": 1}}).json()
+    one.renew(of_keys={made["id"]: 1})
+    one.answer = lambda heard: (429, b"{}")  # so that the other one is asked
+    with alone.gateway.client(made["key"]) as heidi:
+        statuses = {heidi.post("/mcp", content=spelt(method)).status_code for _ in range(4)}
+        question = heidi.post("/mcp", content=spelt("tools/list")).status_code
+
+    assert json.loads(spelt(method)) == call(1, method)
+    assert statuses == {429}
+    assert question == 200
+    assert len(two.heard) == 1
+
+
+def test_a_session_of_mcp_counts_in_a_quota_as_soon_as_it_is_made(alone, taps):
+    both = taps("ada", "bob")
+    with alone.gateway.client() as owner:
+        made = owner.post("/v1/keys", json={"owner": "judy", "quotas": {"sandboxes": 1}}).json()
+    with alone.gateway.client(made["key"]) as judy:
+        first = judy.post("/mcp", json=call(1, "initialize")).status_code
+        [free] = [each for each in both if not each.heard]
+        [busy] = [each for each in both if each.heard]
+        busy.answer = lambda heard: (429, b"{}")  # so that the other one is asked
+        statuses = {judy.post("/mcp", json=call(1, "initialize")).status_code for _ in range(4)}
+
+    assert (first, statuses) == (200, {429})
+    assert free.heard == []
 
 
 def test_an_episode_of_openenv_is_a_connection_to_some_node(fleet, client):

@@ -42,6 +42,17 @@ def test_a_boot_that_has_said_it_is_over_stays_so(catalogue):
     assert asyncio.run(scenario()) == (True, False, None)
 
 
+def test_runs_of_one_key_that_go_on_at_once_make_no_sandbox_that_counts(catalogue):
+    peer = Roster(catalogue, SECRET).take(join(catalogue))
+    for count in (0, 0, 1):
+        peer.begin_making("carol", count)
+    going_on = peer.sandboxes_of("carol")
+    for count in (0, 1, 0):
+        peer.end_making("carol", count, is_made=True)
+
+    assert (going_on, peer.sandboxes_of("carol"), peer.making) == (1, 1, {})
+
+
 def test_what_was_read_before_a_renewal_does_not_shorten_the_lease(catalogue):
     async def scenario():
         joined, roster = join(catalogue), Roster(catalogue, SECRET)

@@ -122,12 +122,12 @@ class Claims:
 
 
 def name_of(key: Key, given: bytes | None) -> str | None:
-    """Whose request of which name it is, in a form that takes little room; None where it has no name.
+    """Whose request of which name it is, in a form that takes little room; None where it has no name, or an empty one.
 
     Raises:
         Refused: The name is too long.
     """
-    if given is None:
+    if not given:
         return None
     if len(given) > _MOST_NAME:
         raise Refused(400, "invalid_argument", f"Idempotency-Key: has more than {_MOST_NAME} characters")

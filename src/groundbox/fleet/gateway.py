@@ -329,7 +329,12 @@ class Gateway:
             if peer is None:
                 break
             tag = peer.node.tag
-            sent_key = self._as_sent(key, peer, makes=True) if makes else key
+            try:
+                sent_key = self._as_sent(key, peer, makes=True) if makes else key
+            except Refused:
+                if name is not None and not is_bound:  # nothing was sent
+                    await self._claims.give_up(name)
+                raise
             is_made = False
             peer.going += 1
             peer.begin_making(key.id, stays)
@@ -421,16 +426,22 @@ class Gateway:
         assert name is not None  # it had a tag
         await self._claims.give_up(name, even_shared=True)
         peer = self.roster.placed(environment, tried)
-        if peer is not None:
-            await self._claims.claim(name, peer.node.tag)
-        return peer, False
+        if peer is None:
+            return None, False
+        other = self.roster.get(await self._claims.claim(name, peer.node.tag))
+        if other is None or other is peer or other.is_lost:
+            return peer, False
+        return other, True  # where another gateway has sent it meanwhile
 
     async def _whole(self, scope: Any, key: Key, peer: Peer, most_s: float | None) -> tuple[int, bytes] | None:
         try:
             async with asyncio.timeout(most_s), self._asked(scope, key, peer, b"") as answer:
-                return answer.status, b"".join([part async for part in answer.parts()])
+                if answer.status != MISDIRECTED:
+                    return answer.status, b"".join([part async for part in answer.parts()])
+                self.roster.lose(peer)
         except (NotSent, Broken, TimeoutError):
-            return None
+            pass
+        return None
 
     @contextlib.asynccontextmanager
     async def _asked(

@@ -46,6 +46,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=2**40)]
 
 
 class BadSignature(GroundboxError):
@@ -96,7 +97,7 @@ class RenewAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     boot_id: str
     number: int
     load: Load
-    used: dict[str, tuple[float, int]] = {}
+    used: Annotated[dict[str, tuple[Seconds, Count]], msgspec.Meta(max_length=100_000)] = {}
 
 
 class LeaveAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -314,8 +314,11 @@ class Daemon:
         time.sleep(_PAUSE_S)
 
     def _fail(self, why: str) -> NoReturn:
-        log = self.folder / "log"
-        end = log.read_bytes()[-_MOST_TOLD_BYTES:] if log.exists() else b""
+        log, end = self.folder / "log", b""
+        if log.exists():
+            with log.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_TOLD_BYTES))
+                end = file.read(_MOST_TOLD_BYTES)
         lines = end.decode(errors="replace").splitlines()[-3:]
         raise GroundboxError(f"the node {self.name} {why}: {'; '.join(lines) or 'it said nothing'}")
 

@@ -125,14 +125,17 @@ class Peer:
 
     def begin_making(self, key_id: str, count: int) -> None:
         """Count sandboxes that this gateway has made there, also where the node tells its load meanwhile."""
-        self.making[key_id] = self.making.get(key_id, 0) + count
+        if count:
+            self.making[key_id] = self.making.get(key_id, 0) + count
 
     def end_making(self, key_id: str, count: int, *, is_made: bool) -> None:
         """Count them no more, or as made until the node tells its load."""
+        if not count:
+            return
         self.making[key_id] -= count
         if not self.making[key_id]:
             del self.making[key_id]
-        if is_made and count:
+        if is_made:
             self.made[key_id] = self.made.get(key_id, 0) + count
 
     def is_full(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from groundbox.agent.mcp import SESSIONS as MCP_SESSIONS
 from groundbox.fleet.catalogue import TAG_DIGITS
 from groundbox.server.wires.e2b.access import DATA_PLANE
 
@@ -26,6 +27,7 @@ SESSIONS: Final = "/api/sessions"
 OPENSANDBOX_LISTS: Final = ("/opensandbox/sandboxes", "/opensandbox/v1/sandboxes")
 ENDPOINT: Final = re.compile(r"/opensandbox/(?:v1/)?sandboxes/[0-9a-f]+/endpoints/\d+")
 _MCP_SESSION: Final = b"mcp-session-id"
+_MCP_VERSION: Final = b"mcp-protocol-version"
 _ID: Final = re.compile(rf"(?:^|/)(?:cntr_)?([0-9a-f]{{{TAG_DIGITS + 32}}})(?=$|[/?])")
 _TOKEN: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _OF_SUBMISSION: Final = re.compile(rf"/submissions/({_TOKEN.pattern})")
@@ -87,9 +89,14 @@ def named(scope: Any) -> str | None:
         return found[1]
     if found := _OF_SUBMISSION.fullmatch(path):
         return tagged(found[1])
-    wanted = _MCP_SESSION if path == MCP else E2B_ID if DATA_PLANE.fullmatch(path) else None
-    if wanted is None:
-        return None
+    if path == MCP:
+        version = _header(scope, _MCP_VERSION)
+        # A request without a session may make a sandbox, on whichever node it comes to.
+        return _header(scope, _MCP_SESSION) if version is None or version in MCP_SESSIONS else None
+    return _header(scope, E2B_ID) if DATA_PLANE.fullmatch(path) else None
+
+
+def _header(scope: Any, wanted: bytes) -> str | None:
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
 
 
@@ -104,9 +111,17 @@ def placing(scope: Any, body: bytes) -> Placing | None:
     if method == "GET" and _ANYWHERE.fullmatch(path):
         return _QUESTION
     if path == MCP and method in ("GET", "POST", "DELETE"):
-        is_call = b'"tools/call"' in body
-        return Placing(is_harmless=not is_call) if is_call or b'"initialize"' in body else _QUESTION
+        return _placing_of_mcp(body) if method == "POST" else _QUESTION
     return _PLACED.get(path) if method == "POST" else None
+
+
+def _placing_of_mcp(body: bytes) -> Placing:
+    """By the message's method as its node reads it, which has more than one spelling in JSON."""
+    message = _looked_into(body, b"", _Message)
+    if message is not None and message.method not in ("initialize", "tools/call"):
+        return _QUESTION
+    begins = message is not None and message.method == "initialize"
+    return Placing(stays=begins, is_harmless=begins)
 
 
 def environment_of(body: bytes) -> str | None:
@@ -132,12 +147,16 @@ def _looked_into(body: bytes, word: bytes, kind: Any) -> Any:
         return None
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
 class _Environment(msgspec.Struct):
     environment: str | None = None
+
+
+class _Message(msgspec.Struct):
+    method: str | None = None
 
 
 class _Arguments(msgspec.Struct):
