@@ -170,6 +170,20 @@ def test_writing_through_a_mapping_is_noticed_without_a_new_size_or_call(box):
     assert _said(box, "print(set(open('data', 'rb').read()))") == "{97}\n"
 
 
+def test_what_a_process_writes_until_its_end_is_not_in_the_files_that_are_put_back(box):
+    """Its memory takes the kernel a while, for which nobody waits; that nothing of it runs any more is waited for."""
+    _said(box, "import os; open('f', 'w').write('before'); held = bytearray(50 << 20)")
+    state = box.checkpoint()
+    for _ in range(10):
+        _said(
+            box,
+            "for _ in range(30):\n if os.fork() == 0:\n  while True:\n"
+            "   with open('f', 'w') as file: file.write('after')\n   open(f'new-{os.getpid()}', 'w').close()",
+        )
+        box.restore(state)
+        assert _said(box, "print(open('f').read(), os.listdir())") == "before ['f']\n"
+
+
 def test_holes_hard_links_and_pipes_are_put_back(box):
     _said(
         box,
@@ -441,12 +455,65 @@ def test_checkpoints_are_no_processes_of_the_sandbox_and_count_as_its_memory():
         before = box.asynchronous._loan.worker.load()
         states = [box.checkpoint() for _ in range(12)]
         _said(box, "data = os.urandom(30 << 20)")  # what the checkpoints hold is held beside it
+        assert until(lambda: len(states[-1]._copies) == 2 and states[-1]._copies[1].answered.done())
         after = box.asynchronous._loan.worker.load()
 
         assert (before.process_count, after.process_count) == (1, 1)
         assert after.memory_bytes - before.memory_bytes > 25 * MiB
         assert _said(box, FORKS) == "5\n"
         assert len({state.lost for state in states}) == 1
+
+
+def _copies(box):
+    """Copies that the template keeps of this sandbox, spare ones among them."""
+    return [kept for kept in box.asynchronous._loan.template._kept.values() if not kept.refusal]
+
+
+def test_a_spare_copy_of_the_last_checkpoint_serves_one_going_back_and_then_there_is_another(box):
+    _said(box, "x = 1; open('f', 'w').write('one')")
+    first, second = box.checkpoint(), box.checkpoint()
+    spared = second._copies
+
+    assert until(lambda: len(spared) == 2 and spared[1].answered.done())
+    assert first._copies == [first._kept]  # of one checkpoint at a time
+    spare = spared[1]
+    for number in range(3):
+        _said(box, "x = 2; open('f', 'w').write('two')")
+        box.restore(second)
+        assert _said(box, "print(x, open('f').read())") == "1 one\n"
+        if not number:
+            assert spare not in spared  # it is the sandbox now
+        assert until(lambda: len(spared) == 2)
+    assert box.asynchronous._loan.worker.load().process_count == 1
+    second.drop()
+    assert until(lambda: _copies(box) == [first._kept])
+    box.restore(first)
+    assert _said(box, "print(x, open('f').read())") == "1 one\n"
+
+
+def test_without_a_spare_copy_going_back_makes_its_own(box, monkeypatch):
+    _said(box, "x = 1")
+    state = box.checkpoint()
+    assert until(lambda: len(state._copies) == 2)
+
+    state._copies[1].has_gone("the kernel has ended it")
+    box.run("x = 2")
+    box.restore(state)
+
+    assert _said(box, "print(x)") == "1\n"
+
+
+def test_there_is_no_spare_copy_where_memory_is_short(monkeypatch):
+    monkeypatch.setattr(branching, "_SPARE_AFTER_S", 0.0)
+    with Sandbox(profile="bare", branching=True, limits=Limits(memory_bytes=64 * MiB)) as box:
+        few = box.checkpoint()
+        assert until(lambda: len(few._copies) == 2)
+        few.drop()
+        _said(box, f"held = bytearray({48 * MiB})")
+        many = box.checkpoint()
+        _said(box, "1")  # the lock was free meanwhile
+
+        assert not until(lambda: len(many._copies) == 2, within_s=0.3)
 
 
 def _below(pid):

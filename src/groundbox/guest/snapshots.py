@@ -14,7 +14,7 @@ import mmap
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 _MOST_PARTS = 3
@@ -78,7 +78,9 @@ class Snapshots:
             for path, found in _walk(self._box):
                 if len(entries) == _MOST_ENTRIES:
                     return f"more than {_MOST_ENTRIES:,} files"
-                if found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and found.st_ino in names:
+                if _is_as_before(known.get(path), found) and found.st_ctime_ns <= now - _TICK_NS:
+                    entries[path] = known[path]
+                elif found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and found.st_ino in names:
                     entries[path] = _Other("name", 0, names[found.st_ino])
                 elif not stat.S_ISREG(found.st_mode):
                     entries[path] = _other(path, found)
@@ -105,24 +107,68 @@ class Snapshots:
 
     def restore(self, descriptors: list[int]) -> str:
         """Put the files into the state of the snapshot. Returns what was in the way; empty for nothing."""
+        sources = _Sources(descriptors)
         try:
-            present = dict(_walk(self._box, forced=True))
+            present, left = {}, dict(self._entries)
+            for path, found in _walk(self._box, forced=True):
+                if _is_as_before(left.get(path), found):
+                    del left[path]
+                else:
+                    present[path] = found
             for path in sorted(present, key=len, reverse=True):
                 if _kind(present[path]) != _kind_of(self._entries.get(path)) or (
                     present[path].st_nlink > 1 and stat.S_ISREG(present[path].st_mode)
                 ):
                     (os.rmdir if stat.S_ISDIR(present[path].st_mode) else os.unlink)(path)
                     del present[path]
-            for path, entry in self._entries.items():  # a folder comes before what is in it
+            sources.expect(left.values())
+            for path, entry in left.items():  # a folder comes before what is in it
                 if isinstance(entry, _Other):
                     _make(path, entry, path in present)
                 else:
-                    self._entries[path] = _put_back(path, entry, present.get(path), descriptors)
+                    self._entries[path] = _put_back(path, entry, present.get(path), descriptors, sources)
         except OSError as error:
             return f"{error.filename or 'a file'} cannot be put back: {error.strerror}"
         except IndexError:
             return "a part of the files is missing"
+        finally:
+            sources.close()
         return ""
+
+
+class _Sources:
+    """Parts as memory, mapped when something is first taken from them; `close` it, also after an error."""
+
+    def __init__(self, parts: Sequence[int]) -> None:
+        self._parts = parts
+        self._bytes = dict.fromkeys(range(len(parts)), 0)
+        self._mapped: dict[int, tuple[mmap.mmap, memoryview]] = {}
+
+    def expect(self, entries: Iterable["_File | _Other"]) -> None:
+        """Say what may be taken: of what is most of a part all pages are mapped at once, not one by one."""
+        for entry in entries:
+            if isinstance(entry, _File) and entry.part in self._bytes:
+                self._bytes[entry.part] += sum(extent.size for extent in entry.extents)
+
+    def of(self, number: int) -> memoryview:
+        """A whole part.
+
+        Raises:
+            IndexError: There is no such part.
+        """
+        if number not in self._mapped:
+            descriptor = self._parts[number]
+            size = os.fstat(descriptor).st_size
+            at_once = mmap.MAP_POPULATE if 2 * self._bytes[number] > size else 0
+            mapped = mmap.mmap(descriptor, size, mmap.MAP_SHARED | at_once, mmap.PROT_READ)
+            self._mapped[number] = mapped, memoryview(mapped)
+        return self._mapped[number][1]
+
+    def close(self) -> None:
+        """Let go of all."""
+        for mapped, view in self._mapped.values():
+            view.release()
+            mapped.close()
 
 
 def _walk(folder: str, *, forced: bool = False) -> Iterator[tuple[str, os.stat_result]]:
@@ -140,6 +186,17 @@ def _walk(folder: str, *, forced: bool = False) -> Iterator[tuple[str, os.stat_r
         yield entry.path, status
         if stat.S_ISDIR(status.st_mode):
             yield from _walk(entry.path, forced=forced)
+
+
+def _is_as_before(entry: "_File | _Other | None", found: os.stat_result) -> bool:
+    """Whether nothing is to be done for a file: most of them, where there are many. Others may be unchanged, too."""
+    return (
+        type(entry) is _File
+        and entry.stamp == (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        and entry.mode == found.st_mode
+        and not entry.recent
+        and found.st_nlink == 1
+    )
 
 
 def _stamp(found: os.stat_result) -> _Stamp:
@@ -202,8 +259,10 @@ def _data(file: int, size: int) -> Iterator[tuple[int, int]]:
         at = end
 
 
-def _put_back(path: str, entry: _File, found: os.stat_result | None, parts: Sequence[int]) -> _File:
-    part = parts[entry.part] if entry.extents else -1
+def _put_back(
+    path: str, entry: _File, found: os.stat_result | None, parts: Sequence[int], sources: "_Sources"
+) -> _File:
+    source = sources.of(entry.part) if entry.extents else memoryview(b"")
     if found is not None and _stamp(found) == entry.stamp and (not entry.recent or _is_same(path, entry, parts)):
         if found.st_mode != entry.mode:
             os.chmod(path, stat.S_IMODE(entry.mode))
@@ -217,7 +276,7 @@ def _put_back(path: str, entry: _File, found: os.stat_result | None, parts: Sequ
         os.ftruncate(file, entry.size)
         for extent in entry.extents:
             os.lseek(file, extent.at, os.SEEK_SET)
-            _copy(file, part, extent.offset, extent.size)
+            _write(file, source[extent.offset : extent.offset + extent.size])
         os.fchmod(file, stat.S_IMODE(entry.mode))
         os.utime(file, ns=(entry.modified_ns, entry.modified_ns))
         return entry._replace(stamp=_stamp(os.fstat(file)), recent=True)
@@ -233,9 +292,13 @@ def _copy(target: int, source: int, offset: int, size: int) -> None:
         memoryview(mapped) as whole,
         whole[before:] as data,
     ):
-        done = 0
-        while done < size:
-            done += os.write(target, data[done:])
+        _write(target, data)
+
+
+def _write(target: int, data: memoryview) -> None:
+    done = 0
+    while done < len(data):
+        done += os.write(target, data[done:])
 
 
 def _is_same(path: str, entry: _File, parts: Sequence[int]) -> bool:

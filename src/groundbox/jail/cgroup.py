@@ -121,11 +121,12 @@ class Cgroup:
     Attributes:
         keepers: Members that are ours and not the guest's, such as checkpoints. They count as memory of the sandbox,
             and not among its processes.
+        expected: Those of them that are not there yet, or may not be.
     """
 
     def __init__(self, hierarchy: Hierarchy, name: str) -> None:
         self._version = hierarchy.version
-        self.keepers = 0
+        self.keepers = self.expected = 0
         self._limits: tuple[int | None, int | None, int] | None = None
         self._kills_before = 0
         self._files: OpenFiles | None = None
@@ -148,7 +149,7 @@ class Cgroup:
         after._files = self._files or OpenFiles.one_more()
         self._files = None
         self._folders = dict.fromkeys(self._folders, _NOWHERE)
-        after.keepers = 0
+        after.keepers = after.expected = 0
         return after
 
     def _set_back(self) -> bool:
@@ -185,15 +186,16 @@ class Cgroup:
 
     def limit(self, *, memory_bytes: int | None, process_count: int | None) -> None:
         """Set both bounds; None lifts one. Costs nothing when they are set so already."""
-        if self._limits == (memory_bytes, process_count, self.keepers):
+        room = self.keepers + self.expected
+        if self._limits == (memory_bytes, process_count, room):
             return
         is_first = self._limits is None
-        before, _, keepers_before = self._limits or (None, None, 0)
+        before, _, room_before = self._limits or (None, None, 0)
         changed = is_first or before != memory_bytes
-        self._limits = (memory_bytes, process_count, self.keepers)
-        self._write("pids", "pids.max", "max" if process_count is None else str(process_count + self.keepers))
-        if self._version == 2 and (is_first or bool(keepers_before) != bool(self.keepers)):
-            self._write("memory", "memory.oom.group", "0" if self.keepers else "1")
+        self._limits = (memory_bytes, process_count, room)
+        self._write("pids", "pids.max", "max" if process_count is None else str(process_count + room))
+        if self._version == 2 and (is_first or bool(room_before) != bool(room)):
+            self._write("memory", "memory.oom.group", "0" if room else "1")
         if not changed:
             return
         memory = _NO_LIMIT[self._version] if memory_bytes is None else str(memory_bytes)
@@ -217,6 +219,14 @@ class Cgroup:
     def count_keepers(self, more: int) -> None:
         """So many members more are ours. Their room is made before they come, and taken away after they went."""
         self.keepers += more
+        self._make_room()
+
+    def expect_keepers(self, more: int) -> None:
+        """Make room for members of ours that come at some moment; until then they hide none of the guest's."""
+        self.expected += more
+        self._make_room()
+
+    def _make_room(self) -> None:
         if self._limits is not None:
             memory_bytes, process_count, _ = self._limits
             self.limit(memory_bytes=memory_bytes, process_count=process_count)

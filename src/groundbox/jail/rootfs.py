@@ -7,7 +7,9 @@ holds the workdir, /tmp and /dev/shm together, so that one size and one inode co
 of its own that shows nothing but its processes.
 """
 
+import functools
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -50,6 +52,9 @@ _NAMES: Final = {
     "group": ("root:x:0:\n", "guest:x:{0}:\n"),
 }
 """The first line, and that of each guest. They share a root, so all ids of theirs are in it under one name."""
+_HUGE_PAGES: Final = "/sys/kernel/mm/transparent_hugepage"
+_SIZED_BY_WRITES: Final = (6, 14)
+"""From this Linux on, pages of files on a tmpfs have sizes between 4 KiB and 2 MiB, by what is written."""
 _COVERED: Final = ("/tmp", "/work", BOX, "/proc", "/dev")
 _HOMES: Final = ("/mnt", "/media", "/srv", "/opt", "/run", "/tmp")
 
@@ -71,6 +76,7 @@ def build(readable: Sequence[str], *, uids: Iterable[int]) -> str:
     """
     _refuse_what_is_covered(readable)
     base = _mount_point(readable)
+    larger_pages()  # as long as /sys is there to be asked
     kernel.mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=8m,nr_inodes=2k,mode=755")
     for path in (*_SYSTEM, *_PUBLIC_ETC, _FONT_CACHE, *readable):
         _show(base, path)
@@ -135,16 +141,12 @@ def pivot(base: str) -> None:
 
 def mount_box(*, disk_bytes: int | None, file_count: int | None, uid: int) -> None:
     """Mount the writable tmpfs, owned by `uid`."""
-    size = "" if disk_bytes is None else f",size={disk_bytes}"
-    inodes = "" if file_count is None else f",nr_inodes={file_count + len(_FOLDERS_IN_BOX) + 1}"
-    kernel.mount("tmpfs", BOX, "tmpfs", _NOSUID | _NODEV, f"mode=755,uid={uid},gid={uid}{size}{inodes}")
+    kernel.mount("tmpfs", BOX, "tmpfs", _NOSUID | _NODEV, f"uid={uid},gid={uid},{_options(disk_bytes, file_count)}")
 
 
 def make_box(*, disk_bytes: int | None, file_count: int | None, uid: int) -> None:
     """`mount_box` and `fill_box` on behalf of `uid`, which no text names: a recorded call may have another one."""
-    size = "" if disk_bytes is None else f",size={disk_bytes}"
-    inodes = "" if file_count is None else f",nr_inodes={file_count + len(_FOLDERS_IN_BOX) + 1}"
-    kernel.mount("tmpfs", BOX, "tmpfs", _NOSUID | _NODEV, f"mode=755{size}{inodes}")
+    kernel.mount("tmpfs", BOX, "tmpfs", _NOSUID | _NODEV, _options(disk_bytes, file_count))
     for name in _FOLDERS_IN_BOX:
         kernel.mkdir(f"{BOX}/{name}", 0o700)
     for path in (BOX, *(f"{BOX}/{name}" for name in _FOLDERS_IN_BOX)):
@@ -156,6 +158,24 @@ def fill_box() -> None:
     for name in _FOLDERS_IN_BOX:
         kernel.mkdir(f"{BOX}/{name}", 0o700)
     kernel.chdir(WORKDIR)
+
+
+@functools.cache
+def larger_pages() -> str:
+    """A tmpfs option by which what is written at once takes few large pages, in half the time; empty for none.
+
+    No file takes more room than up to its end. Within it, what is written into a hole takes up to 2 MiB around it. See
+    Documentation/admin-guide/mm/transhuge.rst; a kernel without such pages refuses the option.
+    """
+    version = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    is_new = version is not None and tuple(map(int, version.groups())) >= _SIZED_BY_WRITES
+    return ",huge=within_size" if is_new and os.path.isdir(_HUGE_PAGES) else ""
+
+
+def _options(disk_bytes: int | None, file_count: int | None) -> str:
+    size = "" if disk_bytes is None else f",size={disk_bytes}"
+    inodes = "" if file_count is None else f",nr_inodes={file_count + len(_FOLDERS_IN_BOX) + 1}"
+    return f"mode=755{size}{inodes}{larger_pages()}"
 
 
 def _refuse_what_is_covered(readable: Iterable[str]) -> None:

@@ -41,6 +41,9 @@ _MOST_PARTS: Final = 3  # as guest/snapshots.py
 _ANSWER_S: Final = 30.0
 _LOOKS: Final = 10
 _LOOK_S: Final = 0.005
+_SPARE_AFTER_S: Final = 0.01
+_SPARE_SHARE: Final = 0.75
+"""Of its memory, which a sandbox may use for there to be a spare: at the limit, what runs is ended for a copy."""
 
 
 class Part:
@@ -69,6 +72,7 @@ class Checkpoint:
         self, loan: engines.Loan, kept: Kept, group: Cgroup, parts: Sequence[Part], *, spoiled: bool, used: bool
     ) -> None:
         self._loan, self._template, self._kept, self._group = loan, loan.template, kept, group
+        self._copies = [kept]
         self._parts = tuple(parts)
         self._spoiled, self._used = spoiled, used
         self._loop = asyncio.get_running_loop()
@@ -87,7 +91,7 @@ class Checkpoint:
     def _let_go(self, why: str) -> None:
         self._dropped, self._parts = self._dropped or why, ()
         with contextlib.suppress(RuntimeError):  # the loop is closed, and with it went the template
-            self._loop.call_soon_threadsafe(self._template.drop, self._kept)
+            self._loop.call_soon_threadsafe(_drop_all, self._template, self._copies)
 
     def __del__(self) -> None:
         if not self._dropped:
@@ -106,12 +110,15 @@ class Branches:
         self._rollback = rollback
         self._parts: tuple[Part, ...] = ()
         self._made: weakref.WeakSet[Checkpoint] = weakref.WeakSet()
+        self._spare = _Spare(box)
         self._before: collections.deque[Checkpoint | SandboxBusy] = collections.deque(maxlen=undo)
 
     async def checkpoint(self) -> Checkpoint:
         """See AsyncSandbox.checkpoint."""
         async with self._box.lock:
-            return await self._take()
+            state = await self._take()
+        self._spare.make_soon(state)
+        return state
 
     async def restore(self, checkpoint: Checkpoint) -> None:
         """See AsyncSandbox.restore."""
@@ -123,6 +130,7 @@ class Branches:
             raise InvalidArgument("checkpoint", "is one of another sandbox")
         async with self._box.lock:
             await self._go_back(checkpoint)
+        self._spare.make_soon(checkpoint)
 
     async def undo(self, count: int) -> None:
         """See AsyncSandbox.undo."""
@@ -195,6 +203,7 @@ class Branches:
 
     def forget(self) -> None:
         """The sandbox is closed: nothing of its past is kept."""
+        self._spare.forget()
         self._before.clear()
         for checkpoint in list(self._made):
             checkpoint._let_go("its sandbox was closed")
@@ -281,9 +290,12 @@ class Branches:
         loan, parts = box._loan, to._parts  # which another thread may drop meanwhile
         old = None if loan is None else loan.worker
         is_same = old is not None and old.cgroup is group and old.ended is None
+        spare = self._spare.taken(to)
         group.count_keepers(1)
         try:
-            worker = to._template.branch(to._kept, cgroup=group, on_end=engine.ended, fresh=False, last=last)
+            worker = to._template.branch(
+                spare or to._kept, cgroup=group, on_end=engine.ended, fresh=False, last=last or spare is not None
+            )
         except BaseException:  # no descriptors are left: what is there goes on, in its group
             group.count_keepers(-1)
             raise
@@ -295,8 +307,10 @@ class Branches:
         try:
             await worker.ready()
             if old is not None:
-                await old.wait()
+                await old.stopped()
             await _unpack(worker, to._template, parts, cpu_s=box.limits.cpu_s, fork=False)
+            if old is not None:
+                await old.wait()  # what it held counts to the same limits
         except SandboxLost as failed:
             worker.kill()
             await worker.wait()
@@ -332,6 +346,83 @@ class Branches:
         made.append(fork)
 
 
+class _Spare:
+    """One more copy of the checkpoint that a sandbox took or went back to last, made while nobody waits for it.
+
+    Going back uses it up, which takes half the time: the kernel has copied the page tables already. Who takes
+    checkpoints one after the other, or goes back at once, pays for no copy but those.
+    """
+
+    def __init__(self, box: AsyncSandbox) -> None:
+        self._box = weakref.ref(box)
+        self._of: weakref.ref[Checkpoint] | None = None
+        self._kept: Kept | None = None
+        self._soon: asyncio.TimerHandle | None = None
+        self._making: asyncio.Task[None] | None = None
+
+    def make_soon(self, of: Checkpoint) -> None:
+        """Have one of this checkpoint, and of no other, when nothing was done for a moment."""
+        self.forget()
+        self._soon = of._loop.call_later(_SPARE_AFTER_S, self._begin, weakref.ref(of))
+
+    def forget(self) -> None:
+        """Make none, and let go of the one that there is."""
+        if self._soon is not None:
+            self._soon.cancel()
+        if self._making is not None:
+            self._making.cancel()
+        of, kept = None if self._of is None else self._of(), self._kept
+        if of is not None and kept in of._copies:
+            of._copies.remove(kept)
+            of._template.drop(kept)
+        self._soon = self._making = self._of = self._kept = None
+
+    def taken(self, of: Checkpoint) -> Kept | None:
+        """That of this checkpoint, which is the caller's now; None where there is none."""
+        kept = self._kept
+        if self._of is None or self._of() is not of or kept is None or kept.refusal:
+            return None
+        self._of = self._kept = None
+        of._copies.remove(kept)
+        return kept
+
+    def _begin(self, reference: weakref.ref[Checkpoint]) -> None:
+        self._making = asyncio.ensure_future(self._make(reference))
+
+    async def _make(self, reference: weakref.ref[Checkpoint]) -> None:
+        """Where it cannot be made, going back makes its copy itself."""
+        if (box := self._box()) is None:
+            return
+        async with box.lock:  # or a copy for somebody who waits might wait for this one
+            of = reference()
+            if of is None or of.lost or box._closed:
+                return
+            engine, group, most_bytes = await engines.current(), of._group, box.limits.memory_bytes
+            is_counted = False
+
+            def gone() -> None:
+                if is_counted:
+                    _uncount(group)
+                engine.let_go(group)
+
+            with contextlib.suppress(OSError):  # its group may have ended, and with it all that was in there
+                if most_bytes is not None and group.memory_bytes() > _SPARE_SHARE * most_bytes:
+                    return
+                group.expect_keepers(1)
+                engine.hold(group)
+                kept = of._template.keep(of._kept, fork=False, memory_bytes=None, on_gone=gone)
+                of._copies.append(kept)
+                self._of, self._kept = reference, kept
+                del of  # it may be dropped meanwhile
+                try:
+                    await asyncio.wait([kept.answered], timeout=_ANSWER_S)
+                finally:
+                    group.expect_keepers(-1)
+                if kept.answered.done() and not kept.refusal:
+                    is_counted = True
+                    group.count_keepers(1)
+
+
 def check_count(count: int, *, most: int | None = None) -> None:
     """Raise InvalidArgument where this is no number of states or forks."""
     if type(count) is not int or count < 1 or (most is not None and count > most):
@@ -355,7 +446,7 @@ def _opened(parts: Sequence[Part]) -> Iterator[list[int]]:
 async def _unpack(
     worker: Worker, template: Template, parts: Sequence[Part], *, cpu_s: float | None, fork: bool
 ) -> None:
-    """Let a copy put its files as they were, and find them.
+    """Let a copy put its files as they were; find them, and take them as known, in a thread when there are many.
 
     Args:
         cpu_s: What may be used by what it runs besides, as after a run.
@@ -364,11 +455,23 @@ async def _unpack(
         SandboxLost: It cannot, or has ended.
     """
     order = {"op": "unpack", "fork": fork}
-    with _opened(parts) as readable:
-        done = await worker.order(order, readable, cpu_s=cpu_s)
-    if not done.ok:
-        raise SandboxLost(done.reason)
-    await template.find_workdir(worker)
+    found = asyncio.ensure_future(template.find_workdir(worker))  # meanwhile: where there is a folder now, it stays
+    try:
+        with _opened(parts) as readable:
+            done = await worker.order(order, readable, cpu_s=cpu_s)
+        if not done.ok:
+            raise SandboxLost(done.reason)
+    finally:
+        await asyncio.wait([found])
+    if found.exception() is not None:  # something else was in its place
+        await template.find_workdir(worker)
+    assert worker.workdir is not None
+    await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()
+
+
+def _drop_all(template: Template, copies: Sequence[Kept]) -> None:
+    for kept in copies:
+        template.drop(kept)
 
 
 def _one_less(engine: engines.Engine, group: Cgroup) -> None:

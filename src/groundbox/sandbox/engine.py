@@ -444,7 +444,7 @@ class Engine:
         return group
 
     def _leave(self, group: cgroups.Cgroup) -> None:
-        group.keepers = 0
+        group.keepers = group.expected = 0
         self._leaving.append(group)
         self._sweep_soon()
 

@@ -678,16 +678,14 @@ class AsyncSandbox:
             loan.pool.lent_elsewhere()
         else:
             self._loan.worker.leave_workdir()
-        self._loan, worker = loan, loan.worker
+        self._loan = loan
         self._lost, self._spoiled, self._used = None, spoiled, used
-        await _noted(worker)
         if self._closed:  # meanwhile
             await self.close()
             raise SandboxClosed
 
     async def _like_this(self, loan: engines.Loan, *, spoiled: bool, used: bool) -> AsyncSandbox:
         """One more sandbox, made with the same arguments, that has this process."""
-        await _noted(loan.worker)
         made = type(self)(**self._given)
         loan.pool.lent_elsewhere()
         made._loan = loan
@@ -791,12 +789,6 @@ async def _collect(workdir: Workdir) -> Collected:
     if workdir.unread_bytes(listing) < _READ_AT_ONCE_BYTES:
         return workdir.collect(listing)
     return await asyncio.to_thread(workdir.collect, listing)
-
-
-async def _noted(worker: Worker) -> None:
-    """Take a copy's files as known; in a thread when there are many of them."""
-    assert worker.workdir is not None
-    await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()
 
 
 def _bridge(tools: Grant) -> Bridge | None:

@@ -237,8 +237,8 @@ class Template:
         self._ask(worker.identity, json.dumps(order).encode(), ends)
         return worker
 
-    def keep(self, worker: Worker, *, fork: bool, memory_bytes: int | None, on_gone: Callable[[], None]) -> Kept:
-        """Ask for a copy of a worker that is parked. Returns at once; await `answered` and look at `refusal`.
+    def keep(self, of: Worker | Kept, *, fork: bool, memory_bytes: int | None, on_gone: Callable[[], None]) -> Kept:
+        """Ask for a copy of a worker that is parked, or of a copy. Returns at once; await `answered`, see `refusal`.
 
         Args:
             on_gone: Called when there is none, or none any more; that may be before this returns.
@@ -246,8 +246,8 @@ class Template:
             memory_bytes: The most that a fork may be born with.
         """
         self._next = self._free_number()
-        kept = self._kept[self._next] = Kept(self._next, worker.number, on_gone)
-        order = {"op": "keep", "id": kept.identity, "of": worker.identity, "fork": fork, "memory_bytes": memory_bytes}
+        kept = self._kept[self._next] = Kept(self._next, of.number, on_gone)
+        order = {"op": "keep", "id": kept.identity, "of": of.identity, "fork": fork, "memory_bytes": memory_bytes}
         self._ask(kept.identity, json.dumps(order).encode(), [])
         return kept
 
@@ -506,6 +506,9 @@ class Template:
         elif event == "gone":
             if (kept := self._kept.pop(message["id"], None)) is not None:
                 kept.has_gone("it has ended")
+        elif event == "stopped":
+            if (stopped := self._workers.get(message["id"])) is not None:
+                stopped.has_stopped()
         elif event == "exit":
             worker = self._workers.get(message["id"])
             if worker is not None and message.get("reason"):

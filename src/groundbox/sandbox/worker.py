@@ -94,6 +94,7 @@ class Worker:
         self._reads_on: asyncio.TimerHandle | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._is_spawned: asyncio.Future[None] = self._loop.create_future()
+        self._stop: asyncio.Future[None] = self._loop.create_future()
         self._end: asyncio.Future[None] = self._loop.create_future()
         self._finished: asyncio.Future[None] | None = None
         self._report: Report | None = None
@@ -135,6 +136,11 @@ class Worker:
         self.failure = reason
         self.has_ended(Ended(1 << 8, 0.0, 0))
 
+    def has_stopped(self) -> None:
+        """No process of it runs any more. What a copy had in common with its keeper is not given back yet."""
+        if not self._stop.done():
+            self._stop.set_result(None)
+
     def failed_early(self, reason: str) -> None:
         """Where it ends before it was ready, this is why; said by the template before the end."""
         if not self._said_ready and self.failure is None:
@@ -159,7 +165,7 @@ class Worker:
             self._report.ended = ended
         self._finish()
         self._release()
-        for future in (self._ready, self._end, self._is_spawned):
+        for future in (self._ready, self._stop, self._end, self._is_spawned):
             if not future.done():
                 future.set_result(None)
         self._on_end(self)
@@ -283,8 +289,12 @@ class Worker:
         self._doomed = True
         self._signal(signal.SIGKILL)
 
+    async def stopped(self) -> None:
+        """Until no process of the worker runs any more, so that nobody changes its files."""
+        await asyncio.shield(self._stop)
+
     async def wait(self) -> None:
-        """Until every process of the worker is gone."""
+        """Until every process of the worker is gone, and what they held."""
         await asyncio.shield(self._end)
 
     def is_alone(self) -> bool:

@@ -312,10 +312,10 @@ class _Server:
         yield from self._guest_of(self._branches.adopt(pid, pidfd, wake), order)
 
     def _keep(self, order: dict[str, Any], descriptors: list[int]) -> Steps:
-        """Make a checkpoint of a guest, which is parked."""
+        """Make a checkpoint of a guest, which is parked, or of a checkpoint."""
         assert self._branches is not None
         try:
-            live = self._live.get(order["of"])
+            live = self._live.get(order["of"]) or self._kept.get(order["of"])
             if live is None:
                 raise ProcessLookupError(0, "it has ended")
             keeper = yield from self._branches.copy(live)
@@ -453,6 +453,7 @@ class _Server:
         keeper = self._live.pop(identity, None)
         if keeper is not None and keeper.alive:
             keeper.end()
+            self._tell({"ev": "stopped", "id": identity})  # the memory that both had takes the kernel a while
             self._last_words[keeper] = message  # all of a sandbox has ended when its keeper has, too
         else:
             self._tell(message)
