@@ -116,3 +116,15 @@ def test_the_digest_tells_types_and_orders_apart():
 def test_a_result_that_is_no_literal_has_no_text(told):
     assert literals.text_of(told) == ""
     assert literals.text_of({"list": [1, {"tuple": [{"int": str(2**70)}]}]}) == "[1, (1180591620717411303424,)]"
+
+
+@pytest.mark.parametrize("words", ["{}", "-{}", "[{}]", "{{1: {}}}", "{{({},)}}", "{}+1j"])
+def test_integers_of_more_digits_than_python_writes_are_no_literals(words):
+    """Python reads them from hexadecimal digits, and whatever writes the value later would raise."""
+    with pytest.raises(NotALiteral):
+        literals.parse(words.format("0x" + "f" * 5000))
+
+
+def test_an_integer_that_python_does_not_write_has_no_text():
+    assert literals.text_of({"int": hex(10**4299)}) == "1" + "0" * 4299
+    assert literals.text_of({"list": [{"int": hex(10**4300)}]}) == ""

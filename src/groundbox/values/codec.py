@@ -218,8 +218,9 @@ def decode(data: Any, *, literals: bool = False, most_alike: int | None = MOST_A
     """Build the value that stands in call data or in a result. It is of built-in types, whatever the data says.
 
     Args:
-        literals: Refuse what no literal of Python makes: ranges, deques, and instances of a program's own classes.
-            Otherwise a deque is a list, and an instance is a value of its base.
+        literals: Refuse what Python does not write as a literal: ranges, deques, instances of a program's own classes,
+            and integers of more digits than it writes (`sys.get_int_max_str_digits`). Otherwise a deque is a list, and
+            an instance is a value of its base.
         most_alike: Keys of one set or dict that may have the same hash; None for data that was written on this side of
             the wall, where the same set was made before.
 
@@ -254,6 +255,17 @@ class _Reader:
         except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
             raise NotData(f"it is no {tags[0]}") from None
 
+    def integer(self, data: Any) -> int:
+        if not isinstance(data, str):
+            raise NotData("an int of which not all digits are shown is no data")
+        number = int(data, 0)  # hexadecimal digits have no limit, as reading them takes no more than linear time
+        if self._literals:
+            try:
+                int.__repr__(number)
+            except ValueError:
+                raise NotData("an int of more digits than Python writes is no literal") from None
+        return number
+
     def items(self, data: Any, depth: int) -> list[Any]:
         if not isinstance(data, list):
             raise TypeError
@@ -274,12 +286,6 @@ class _Reader:
         return dict(zip(self.keys(keys, depth), self.items(values, depth), strict=True))
 
 
-def _int(data: Any) -> int:
-    if not isinstance(data, str):
-        raise NotData("an int of which not all digits are shown is no data")
-    return int(data, 0)
-
-
 def _str(data: Any) -> str:
     if not isinstance(data, str):
         raise NotData(f"a text of which {str(data['len'])[:20]} characters are not all shown is no data")
@@ -296,7 +302,7 @@ def _bytes(data: Any) -> bytes:
 
 
 _READERS: Final[Mapping[str, Callable[[_Reader, Any, int], Any]]] = {
-    "int": lambda _, data, depth: _int(data),
+    "int": lambda reader, data, depth: reader.integer(data),
     "float": lambda _, data, depth: float(data),
     "complex": lambda reader, data, depth: complex(*reader.items(data, depth)),
     "str": lambda _, data, depth: _str(data),
