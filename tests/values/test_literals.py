@@ -98,7 +98,14 @@ def test_a_key_that_looks_like_a_tag_stays_a_key():
     assert literals.decode(literals.encode(value)) == value
 
 
-@pytest.mark.parametrize("data", [{"$no": 1}, {"$tuple": 5}, {"$tuple": [], "more": 1}, {"$float": "x"}])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"$no": 1}, {"$tuple": 5}, {"$tuple": [], "more": 1}, {"$float": "x"}, {"$float": 10**400}, {"$complex": {}},
+        {"$complex": ["1"]}, {"$complex": ["1", 10**400]}, {"$bytes": [0]}, {"$set": [[]]}, {"$dict": [[[], 1]]},
+        {"$dict": [1]},
+    ],
+)  # fmt: skip
 def test_a_foreign_tag_is_refused(data):
     with pytest.raises(NotALiteral):
         literals.decode(data)

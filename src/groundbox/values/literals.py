@@ -129,7 +129,7 @@ def decode(data: Any) -> Literal:
         raise NotALiteral(f"{_short(json.dumps(data))} is not the JSON form of a value")
     try:
         return _PARTS[tag][1](data[tag])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
         raise NotALiteral(f"{tag}: {error}") from None
 
 
