@@ -82,6 +82,20 @@ def test_a_set_is_written_alike_however_it_was_made(items):
     assert encode(other) == encode(set(items))
 
 
+def test_the_order_of_a_set_does_not_depend_on_the_hash_seed():
+    program = "import json, groundbox.values.codec as codec\n"
+    program += "print(json.dumps(codec.encode({frozenset(pair) for pair in ('az', 'by', 'cx', 'dw', 'ev')})))"
+
+    orders = {
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in "123"
+    }
+
+    assert len(orders) == 1
+
+
 def test_integers_of_more_digits_than_python_writes_are_sorted_too():
     large = {10**5000, -(10**5000), 3}
 

@@ -100,19 +100,10 @@ class _CallEncoder:
             return {"dict": [[self.encode(part, depth + 1) for part in pair] for pair in pairs]}
         if base not in _ITERATORS or base is deque:
             raise NotData(f"a {kind.__name__} is no plain data", kind.__name__)
-        items = _ITERATORS[base](value)
+        told = [self.encode(item, depth + 1) for item in _ITERATORS[base](value)]
         if self._exact and base in (set, frozenset):
-            items = _sorted(items)
-        told = [self.encode(item, depth + 1) for item in items]
+            told.sort(key=repr)  # once written: the text of a frozenset inside depends on the hash seed
         return told if base is list else {base.__name__: told}
-
-
-def _sorted(items: Iterable[Any]) -> list[Any]:
-    held = list(items)
-    try:
-        return sorted(held, key=repr)
-    except ValueError:  # an integer of more digits than Python writes
-        return sorted(held, key=lambda item: repr(encode(item)))
 
 
 def _whole_text(value: str) -> str:
