@@ -21,14 +21,16 @@ is no data. `decode` reads both. Atoms stand for themselves; the rest is an obje
 
 Both sides load this module, so it needs little of the standard library; each runs its own copy. What the host decodes
 may have been written by a guest: nothing is looked up by a name from the data, no recursion goes deeper than
-MOST_DECODED, and keys are counted before a set or dict is made of them.
+MOST_DECODED, and no set or dict takes long to make: keys with one hash are counted before, and keys that meet in its
+table for another reason are added piece by piece, by a clock.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 RESULT_MIME: Final = "application/vnd.groundbox.value+json"
@@ -41,6 +43,14 @@ MOST_RESULT_DEPTH: Final = 25
 MOST_RESULT_ITEMS: Final = 100_000
 MOST_ALIKE: Final = 100
 """Keys with one hash: a set takes time by the square of their number, all of it in one step of the interpreter."""
+MOST_KEYS_S: Final = 0.5
+"""Of the thread's processor time, for all keys of a value. The 200,000 that a frame can hold take a tenth of it.
+
+An integer is its own hash, and a table of CPython looks for a free place by arithmetic on the hash: 60,000 integers of
+different hashes can be chosen so that each is compared with tens of thousands of places.
+"""
+_KEYS_AT_ONCE: Final = 64
+"""Others have their turn between two steps of the interpreter; such a step with 64 of those keys takes 20 ms."""
 _EXACT: Final = 1 << 53
 _MOST_DIGITS: Final = 4000
 
@@ -224,6 +234,7 @@ def decode(data: Any, *, literals: bool = False, most_alike: int | None = MOST_A
 class _Reader:
     def __init__(self, literals: bool, most_alike: int | None) -> None:
         self._literals, self._most_alike = literals, most_alike
+        self._left_s = MOST_KEYS_S
 
     def read(self, data: Any, depth: int) -> Any:
         if depth > MOST_DECODED:
@@ -262,19 +273,39 @@ class _Reader:
             raise TypeError
         return [self.read(item, depth) for item in data]
 
-    def keys(self, data: Any, depth: int) -> list[Any]:
-        """Items for a set, or keys for a dict, whose hashes are counted."""
+    def set_of(self, data: Any, depth: int) -> set[Any]:
         held = self.items(data, depth)
-        most = self._most_alike
-        if most is not None and len(held) > most and max(Counter(map(hash, held)).values()) > most:
-            raise NotData(f"more than {most} keys have the same hash")
-        return held
+        made: set[Any] = set()
+        self._add(made.update, held, held)
+        return made
 
-    def pairs(self, data: Any, depth: int) -> dict[Any, Any]:
+    def dict_of(self, data: Any, depth: int) -> dict[Any, Any]:
         if not isinstance(data, list):
             raise TypeError
-        keys, values = [key for key, _ in data], [value for _, value in data]
-        return dict(zip(self.keys(keys, depth), self.items(values, depth), strict=True))
+        keys = self.items([key for key, _ in data], depth)
+        made: dict[Any, Any] = {}
+        self._add(made.update, list(zip(keys, self.items([value for _, value in data], depth), strict=True)), keys)
+        return made
+
+    def _add(self, update: Callable[[Any], None], items: Sequence[Any], keys: Sequence[Any]) -> None:
+        """Make a set or dict of the items, whose keys are these."""
+        most = self._most_alike
+        if most is None or len(keys) <= most:
+            update(items)
+            return
+        alike = Counter[int]()
+        self._in_pieces(alike.update, list(map(hash, keys)))
+        if max(alike.values()) > most:
+            raise NotData(f"more than {most} keys have the same hash")
+        self._in_pieces(update, items)
+
+    def _in_pieces(self, update: Callable[[Any], None], items: Sequence[Any]) -> None:
+        for at in range(0, len(items), _KEYS_AT_ONCE):
+            begun = time.thread_time()
+            update(items[at : at + _KEYS_AT_ONCE])
+            self._left_s -= time.thread_time() - begun
+            if self._left_s < 0:
+                raise NotData("its keys take too long to tell apart")
 
 
 def _str(data: Any) -> str:
@@ -302,7 +333,7 @@ _READERS: Final[Mapping[str, Callable[[_Reader, Any, int], Any]]] = {
     "list": _Reader.items,
     "deque": _Reader.items,
     "tuple": lambda reader, data, depth: tuple(reader.items(data, depth)),
-    "set": lambda reader, data, depth: set(reader.keys(data, depth)),
-    "frozenset": lambda reader, data, depth: frozenset(reader.keys(data, depth)),
-    "dict": _Reader.pairs,
+    "set": _Reader.set_of,
+    "frozenset": lambda reader, data, depth: frozenset(reader.set_of(data, depth)),
+    "dict": _Reader.dict_of,
 }
