@@ -231,10 +231,46 @@ def decode(data: Any, *, literals: bool = False, most_alike: int | None = MOST_A
     return _Reader(literals, most_alike).read(data, 0)
 
 
+class BoundedKeys:
+    """Adds keys that a guest chose to sets and dicts, so that it ends soon. Of one value: its time is for all of them.
+
+    Args:
+        most_alike: Keys of one set or dict that may have the same hash.
+    """
+
+    def __init__(self, most_alike: int = MOST_ALIKE) -> None:
+        self._most_alike = most_alike
+        self._left_s = MOST_KEYS_S
+
+    def add(self, update: Callable[[Any], None], items: Sequence[Any], keys: Sequence[Any]) -> None:
+        """Give the items to `update` of an empty set or dict, where they have these keys.
+
+        Raises:
+            NotData: Too many keys have one hash, or it takes too long.
+            TypeError: A key has no hash.
+        """
+        if len(keys) <= self._most_alike:
+            update(items)
+            return
+        alike = Counter[int]()
+        self._in_pieces(alike.update, list(map(hash, keys)))
+        if max(alike.values()) > self._most_alike:
+            raise NotData(f"more than {self._most_alike} keys have the same hash")
+        self._in_pieces(update, items)
+
+    def _in_pieces(self, update: Callable[[Any], None], items: Sequence[Any]) -> None:
+        for at in range(0, len(items), _KEYS_AT_ONCE):
+            begun = time.thread_time()
+            update(items[at : at + _KEYS_AT_ONCE])
+            self._left_s -= time.thread_time() - begun
+            if self._left_s < 0:
+                raise NotData("its keys take too long to tell apart")
+
+
 class _Reader:
     def __init__(self, literals: bool, most_alike: int | None) -> None:
         self._literals, self._most_alike = literals, most_alike
-        self._left_s = MOST_KEYS_S
+        self._keys = BoundedKeys(MOST_ALIKE if most_alike is None else most_alike)
 
     def read(self, data: Any, depth: int) -> Any:
         if depth > MOST_DECODED:
@@ -288,24 +324,10 @@ class _Reader:
         return made
 
     def _add(self, update: Callable[[Any], None], items: Sequence[Any], keys: Sequence[Any]) -> None:
-        """Make a set or dict of the items, whose keys are these."""
-        most = self._most_alike
-        if most is None or len(keys) <= most:
+        if self._most_alike is None:
             update(items)
-            return
-        alike = Counter[int]()
-        self._in_pieces(alike.update, list(map(hash, keys)))
-        if max(alike.values()) > most:
-            raise NotData(f"more than {most} keys have the same hash")
-        self._in_pieces(update, items)
-
-    def _in_pieces(self, update: Callable[[Any], None], items: Sequence[Any]) -> None:
-        for at in range(0, len(items), _KEYS_AT_ONCE):
-            begun = time.thread_time()
-            update(items[at : at + _KEYS_AT_ONCE])
-            self._left_s -= time.thread_time() - begun
-            if self._left_s < 0:
-                raise NotData("its keys take too long to tell apart")
+        else:
+            self._keys.add(update, items, keys)
 
 
 def _str(data: Any) -> str:
