@@ -139,11 +139,14 @@ def test_what_equals_everything_travels_as_what_it_derives_from():
         def __iter__(self):
             return iter(())
 
-    for form in (lambda value: encode(value, exact=False), result_of):
-        back = decode(form([Anything(3), Empty([1])]))
+    class Unreal(complex):
+        real = "x"  # type: ignore[assignment]
 
-        assert [type(each) for each in back] == [int, list]
-        assert back == [3, [1]]
+    for form in (lambda value: encode(value, exact=False), result_of):
+        back = decode(form([Anything(3), Empty([1]), Unreal(1j)]))
+
+        assert [type(each) for each in back] == [int, list, complex]
+        assert back == [3, [1], 1j]
 
 
 def test_an_instance_of_a_subclass_is_told_with_its_class():
@@ -221,6 +224,8 @@ def test_depth_is_bounded_on_both_ways():
 def test_a_result_that_is_too_large_is_none():
     assert result_of(list(range(100_000))) is None
     assert result_of(10**5000) is None
+    assert result_of([range(10**5000)]) is None
+    assert result_of(range(10**1000)) == {"range": [0, 10**1000, 1]}
 
 
 @pytest.mark.parametrize("kind", ["set", "frozenset", "dict"])

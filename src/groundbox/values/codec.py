@@ -11,12 +11,13 @@ is no data. `decode` reads both. Atoms stand for themselves; the rest is an obje
 | other float | `{"float": "nan"}` | the same |
 | complex | `{"complex": [0.0, 1.0]}` | the same |
 | range | `{"range": [0, 9, 2]}`, integers as above | the same, integers as they are |
-| bytes | `{"bytes": "00ff"}` | `{"bytes": {"len": 2, "hex": "00ff"}}` |
+| bytes | `{"bytes": "00ff"}`; of a bytearray, too | `{"bytes": {"len": 2, "hex": "00ff"}}` |
 | list | `[…]` | `{"list": […]}` |
 | tuple, set, frozenset | `{"tuple": […]}` | the same |
 | dict | `{"dict": [[key, value], …]}` | the same |
 | deque | - | `{"deque": […]}` |
-| instance of a subclass | as its base | as its base, with `"class"` beside it |
+| instance of a subclass | as its base | as its base; a container with `"class"` beside it |
+| scalar or array of numpy | - | the number, or the list of lists, that it is |
 | anything else | - | `{"opaque": "its type"}` |
 
 Both sides load this module, so it needs little of the standard library; each runs its own copy. What the host decodes
@@ -37,9 +38,9 @@ RESULT_MIME: Final = "application/vnd.groundbox.value+json"
 """Media type of a result in the bundle of an execution's value."""
 MOST_DEPTH: Final = 40
 MOST_DECODED: Final = 60
-"""Values in each other that `decode` takes; a frame of a guest has 64 levels of JSON at most."""
+"""Values in each other that `decode` takes, whatever the bounds of the JSON (guestjson.py) are."""
 MOST_RESULT_DEPTH: Final = 25
-"""Two levels of JSON each."""
+"""Two levels of JSON each, and three of a dict."""
 MOST_RESULT_ITEMS: Final = 100_000
 MOST_ALIKE: Final = 100
 """Keys with one hash: a set takes time by the square of their number, all of it in one step of the interpreter."""
@@ -163,7 +164,7 @@ class _ResultEncoder:
         if base is bytes:
             return {"bytes": {"len": bytes.__len__(value), "hex": bytes.hex(value)}}
         if base is range:
-            return {"range": [value.start, value.stop, value.step]}
+            return {"range": [_in_bounds(part) for part in (value.start, value.stop, value.step)]}
         if base in _FLOATS:
             return _FLOATS[base](value)
         if base is dict:  # the list: a thread may change the dict meanwhile
@@ -179,16 +180,23 @@ class _ResultEncoder:
 
 
 def _decimal(number: int) -> Any:
-    if -_EXACT < number < _EXACT:
-        return number
+    return number if -_EXACT < number < _EXACT else {"int": int.__repr__(_in_bounds(number))}
+
+
+def _in_bounds(number: int) -> int:
     if number.bit_length() > _MOST_DIGITS * 3:
         raise _TooMuch
-    return {"int": int.__repr__(number)}
+    return number
 
 
 def _real(value: float) -> Any:
     number = float.__pos__(value)
     return number if math.isfinite(number) else {"float": float.__repr__(number)}
+
+
+def _complex(value: complex) -> Any:
+    number = complex.__pos__(value)
+    return {"complex": [_real(number.real), _real(number.imag)]}
 
 
 def _from_numpy(value: Any, kind: type) -> Any:
@@ -203,7 +211,7 @@ def _from_numpy(value: Any, kind: type) -> Any:
 
 _FLOATS: Final[Mapping[type, Callable[[Any], Any]]] = {
     float: _real,
-    complex: lambda value: {"complex": [_real(value.real), _real(value.imag)]},
+    complex: _complex,
 }
 _ITERATORS: Final[Mapping[type, Callable[[Any], Iterable[Any]]]] = {
     list: list.__iter__,
