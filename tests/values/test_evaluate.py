@@ -122,6 +122,38 @@ def test_sets_and_dicts_are_those_of_python(source):
     assert (type(value_of(source)), value_of(source)) == (type(wanted), wanted)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "reversed(s) == s", "[reversed(xs)] == [xs[::-1]]", "len(zip(xs, s))", "str(enumerate(s))",
+        "(x for x in xs) == xs", "zip(xs, s)[0]", "zip(xs, s) + []", "reversed(reversed(xs))", "f'{zip(xs, s)}'",
+        "sorted([zip(xs), zip(s)])",
+    ],
+)  # fmt: skip
+def test_an_iterator_is_no_list(source):
+    """A program that takes it for one, as `word == reversed(word)` does, has another answer than a list gives."""
+    with pytest.raises(Unknown):
+        value_of(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "list(zip(xs, s))", "[*reversed(xs)]", "dict(enumerate(s))", "sum(x for x in xs)", "''.join(reversed(s))",
+        "1 if zip([], []) else 2", "not (x for x in [])", "(1, 'a') in zip(xs, s)", "max(x for x in xs)", "bool(zip())",
+        "[b for a, b in zip(xs, s)]", "list(enumerate(zip(xs, s), 1))", "set(x % 2 for x in xs)", "tuple(reversed(xs))",
+    ],
+)  # fmt: skip
+def test_an_iterator_is_iterated(source):
+    wanted = eval(source, dict(KNOWN))
+
+    assert (type(value_of(source)), value_of(source)) == (type(wanted), wanted)
+
+
+def test_the_items_of_an_iterator_are_told_as_a_list():
+    assert value_of("zip(xs, s)") == [(1, "a"), (2, "b"), (3, "c")]
+
+
 def test_operations_are_bounded_and_counted():
     meter = Meter()
 

@@ -126,7 +126,7 @@ def identical(one: Literal, other: Literal) -> bool:
 def equal_as_json(one: Literal, other: Literal, *, tolerance: float = REL_TOL) -> bool:
     """Tell whether two literals are equal once both have been through JSON, floats within a tolerance.
 
-    Recorded outputs were written as JSON: tuples became lists, and keys became texts.
+    Recorded outputs were written as JSON: tuples and sets became lists, and keys became texts.
     """
     return equal(_as_json(one), _as_json(other), rel_tol=tolerance, abs_tol=tolerance)
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from groundbox.values.pure import FUNCTIONS, METHODS, MOST_BITS, MOST_ITEMS, UNORDERED
+from groundbox.values.pure import FUNCTIONS, METHODS, MOST_BITS, MOST_ITEMS, UNORDERED, Lazy
 from groundbox.values.unknown import Handle, Unknown
 
 Lookup: TypeAlias = Callable[[str], Any]
@@ -38,14 +38,15 @@ class Meter:
 
 
 def evaluate(expression: ast.expr, lookup: Lookup, meter: Meter | None = None) -> Any:
-    """The value of an expression.
+    """The value of an expression; the items of one that is an iterator as a list.
 
     Raises:
         Unknown: It cannot be known, or Python would raise.
     """
     evaluator = _Evaluator(lookup)
     try:
-        return evaluator.value(expression)
+        value = evaluator.value(expression)
+        return list(value) if isinstance(value, Lazy) else value
     except _FAILURES as error:
         raise Unknown(f"{type(error).__name__}: {error}"[:200]) from None
     finally:
@@ -272,7 +273,10 @@ class _Evaluator(Branching):
         shown = {-1: value, ord("s"): str(value), ord("r"): repr(value), ord("a"): ascii(value)}[node.conversion]
         return format(shown, spec)
 
-    def _listed(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    def _generated(self, node: ast.GeneratorExp) -> Any:
+        return self._made(Lazy(self._comprehension(node.generators, lambda: self.value(node.elt))))
+
+    def _listed(self, node: ast.ListComp) -> Any:
         return self._made(list(self._comprehension(node.generators, lambda: self.value(node.elt))))
 
     def _set_of(self, node: ast.SetComp) -> Any:
@@ -428,7 +432,7 @@ _EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[_Evaluator, Any], Any]]] =
     ast.JoinedStr: _Evaluator._joined,
     ast.FormattedValue: _Evaluator._formatted,
     ast.ListComp: _Evaluator._listed,
-    ast.GeneratorExp: _Evaluator._listed,
+    ast.GeneratorExp: _Evaluator._generated,
     ast.SetComp: _Evaluator._set_of,
     ast.DictComp: _Evaluator._dict_of,
 }

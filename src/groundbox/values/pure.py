@@ -17,6 +17,24 @@ UNORDERED: Final = (set, frozenset)
 _SHOWN_AS_THEY_ARE: Final = (type(None), bool, int, float, complex, str, bytes, range, bytearray)
 
 
+class Lazy(list[Any]):
+    """The items of an iterator (`zip`, `enumerate`, `reversed`, a generator), which is iterated and nothing else.
+
+    An iterator is true, also without items, equals nothing but itself, and has no length, items or text that is known.
+    """
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _unknown(self, *_: object) -> Any:
+        raise Unknown("an iterator is iterated and nothing else")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __add__ = __mul__ = __rmul__ = __getitem__ = _unknown
+    __hash__ = None
+
+
 def _in_order(values: Any) -> list[Any]:
     if isinstance(values, UNORDERED):
         raise Unknown("the order of a set is not known")
@@ -110,6 +128,8 @@ def _range(*parts: int) -> range:
 
 
 def _len(value: Any) -> int:
+    if isinstance(value, Lazy):
+        raise Unknown("an iterator has no length")
     return value.length() if isinstance(value, Handle) else len(value)
 
 
@@ -147,8 +167,14 @@ def _number(kind: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _zip(*values: Any, strict: bool = False) -> list[Any]:
-    return list(zip(*map(_in_order, values), strict=strict))
+def _zip(*values: Any, strict: bool = False) -> Lazy:
+    return Lazy(zip(*map(_in_order, values), strict=strict))
+
+
+def _reversed(values: Any) -> Lazy:
+    if isinstance(values, Lazy):
+        raise Unknown("an iterator is not reversed")
+    return Lazy(_in_order(values)[::-1])
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -160,7 +186,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "chr": chr,
     "dict": _dict,
     "divmod": divmod,
-    "enumerate": lambda values, start=0: list(enumerate(_in_order(values), start)),
+    "enumerate": lambda values, start=0: Lazy(enumerate(_in_order(values), start)),
     "float": _number(float),
     "frozenset": lambda values=(): frozenset(_set(values)),
     "hex": hex,
@@ -174,7 +200,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "pow": _pow,
     "range": _range,
     "repr": _shown,
-    "reversed": lambda values: _in_order(values)[::-1],
+    "reversed": _reversed,
     "round": _round,
     "set": _set,
     "sorted": _sorted,
