@@ -567,6 +567,8 @@ async def _round_after_round(cycles, forks):
             for number in range(cycles):
                 state = await box.checkpoint()
                 await box.run(f"x += 1; open('f', 'w').write(str(x) * {number % 7})")
+                if number % 10 < 2:  # so that there is a spare copy, which is gone back to or dropped
+                    await asyncio.sleep(2 * branching._SPARE_AFTER_S)
                 if number % 2:
                     await box.restore(state)
                 state.drop()
