@@ -484,7 +484,7 @@ def test_a_spare_copy_of_the_last_checkpoint_serves_one_going_back_and_then_ther
         if not number:
             assert spare not in spared  # it is the sandbox now
         assert until(lambda: len(spared) == 2)
-    assert box.asynchronous._loan.worker.load().process_count == 1
+    assert until(lambda: spared[1].answered.done() and box.asynchronous._loan.worker.load().process_count == 1)
     second.drop()
     assert until(lambda: _copies(box) == [first._kept])
     box.restore(first)
