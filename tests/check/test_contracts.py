@@ -9,6 +9,7 @@ from groundbox.check.contracts import Contract
 from groundbox.check.patterns import Pattern
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Artifacts, Execution, Isolation, Outcome, Usage
+from groundbox.values.codec import RESULT_MIME
 
 TABLE = "application/vnd.dataresource+json"
 
@@ -79,6 +80,22 @@ def test_the_last_printed_line_is_the_value_of_a_script():
     assert codes(check_contract(execution(), {"type": "integer"})) == ["no_result"]
 
 
+@pytest.mark.parametrize("expect", [{"type": kind} for kind in ("integer", "string", "date", "boolean")])
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        text("0x" + "f" * 3900),
+        text("[0x" + "f" * 3900 + "]"),
+        execution(value={RESULT_MIME: {"int": "0x" + "f" * 5000}, "text/plain": "…"}),
+        execution(stdout="-0x" + "f" * 3900),
+    ],
+)
+def test_an_integer_that_python_does_not_write_is_told_as_text(made_up, expect):
+    found = [] if expect["type"] == "string" else ["type"]
+
+    assert codes(check_contract(made_up, expect)) == found
+
+
 def test_a_failed_run_has_no_result():
     [warning] = check_contract(execution(outcome=Outcome.TIMEOUT), {"type": "number"})
 
@@ -122,6 +139,16 @@ def test_repeated_keys_are_told():
     [warning] = check_contract(table(rows), {"type": "table", "unique": ["a", "b"]})
 
     assert warning.message == "1 keys of a, b stand in several rows, such as 1, 2 in 2"
+
+
+def test_numbers_beyond_all_floats_are_whole_and_have_no_sum():
+    rows = table([{"a": 10**400, "b": 1e308}, {"a": 1, "b": 1e308}])
+
+    kinds = check_contract(rows, {"type": "table", "columns": {"a": "integer", "b": "integer"}})
+    sums = check_contract(rows, {"type": "table", "totals": {"a": 3, "b": 3}})
+
+    assert codes(kinds) == []
+    assert codes(sums) == ["total_unknown", "total_unknown"]
 
 
 def test_a_table_that_is_shown_in_part_is_not_passed_in_silence():

@@ -309,6 +309,7 @@ def test_a_reply_gives_back_the_answer_and_the_reasoning_that_it_was_made_of(ans
         ("{1, 2}", "{2, 1}", True),
         ("None", "", False),
         ("5", "__import__('os').getpid()", False),
+        ("5", "0x" + "f" * 5000, False),
     ],
 )
 def test_values_are_compared_as_values_of_one_type(wanted, given, holds):

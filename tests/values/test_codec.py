@@ -82,6 +82,20 @@ def test_a_set_is_written_alike_however_it_was_made(items):
     assert encode(other) == encode(set(items))
 
 
+def test_the_order_of_a_set_does_not_depend_on_the_hash_seed():
+    program = "import json, groundbox.values.codec as codec\n"
+    program += "print(json.dumps(codec.encode({frozenset(pair) for pair in ('az', 'by', 'cx', 'dw', 'ev')})))"
+
+    orders = {
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in "123"
+    }
+
+    assert len(orders) == 1
+
+
 def test_integers_of_more_digits_than_python_writes_are_sorted_too():
     large = {10**5000, -(10**5000), 3}
 
@@ -221,6 +235,48 @@ def test_keys_that_all_have_one_hash_are_refused(kind):
     assert time.thread_time() - begun < 0.5
     assert len(decode({kind: told[kind][:100]})) == 100
     assert len(decode({kind: told[kind][:200]}, most_alike=None)) == 200
+
+
+def keys_that_meet(count, filled, bits=17):
+    """Integers that are their own hashes, and of which each is looked for in thousands of places of a dict.
+
+    The first of them fill those that CPython visits one after another where nothing is left of a hash; the others have
+    the bits that lead there through filled places alone.
+    """
+    mask = (1 << bits) - 1
+    path = [0]
+    while len(path) < filled:
+        path.append((5 * path[-1] + 1) & mask)
+    taken = set(path)
+    others = []
+    number = mask
+    while len(others) < count:
+        number += 1
+        at, left = number & mask, number
+        while left and at in taken:
+            left >>= 5
+            at = (5 * at + 1 + left) & mask
+        if at in taken:
+            others.append(number)
+    return path + others
+
+
+def test_keys_that_meet_in_a_table_are_given_up():
+    told = {"dict": [[key, 0] for key in keys_that_meet(12_000, filled=43_000)]}
+    begun = time.thread_time()
+
+    with pytest.raises(NotData, match="take too long to tell apart"):
+        decode(told)
+
+    assert time.thread_time() - begun < 1.5  # 3 to 8 seconds without the clock
+    assert len(decode({"dict": told["dict"][:43_000]})) == 43_000
+
+
+def test_as_many_keys_as_a_frame_holds_are_told_apart():
+    keys = [*range(60_000), *(f"key {n}" for n in range(60_000)), *(n / 7 for n in range(7, 60_000, 7))]
+
+    assert len(decode({"set": keys})) == len(set(keys))
+    assert len(decode({"dict": [[key, 0] for key in keys]})) == len(set(keys))
 
 
 def test_loading_the_codec_loads_little():

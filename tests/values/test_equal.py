@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections import deque
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ values = st.recursive(
     atoms,
     lambda inner: st.one_of(
         st.lists(inner, max_size=2),
+        st.lists(inner, max_size=2).map(deque),
         st.tuples(inner),
         st.sets(keys, max_size=2),
         st.frozensets(keys, max_size=2),
@@ -79,6 +81,10 @@ def test_values_share_a_key_if_and_only_if_they_are_equal(one, other):
         (None, NAN, False),
         ({1}, frozenset({1}), False),
         (10**400, 1.5, False),
+        (deque([1, nan()]), deque([1.0, nan()]), True),
+        (deque([1]), deque([True]), False),
+        (deque([1]), [1], False),
+        ({nan(), nan()}, {nan()}, False),
     ],
 )
 def test_values_are_equal_with_their_types(one, other, same):

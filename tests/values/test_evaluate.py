@@ -65,6 +65,63 @@ def test_what_is_not_certain_is_unknown(source):
         value_of(source)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "[[[1] * 300] * 300] * 300",
+        "len(str([[[1] * 300] * 300] * 300))",
+        "[[1] * 1000 for x in range(1000)] == []",
+        "[[['a' * 1000] * 10] * 10] * 10",
+        "tuple([(0,) * 90000 for x in xs] * 4)",
+        "{1: [[0] * 1000] * 1000}",
+    ],
+)
+def test_what_is_shared_in_a_result_counts_each_time(source):
+    with pytest.raises(Unknown, match="too large"):
+        value_of(source)
+
+
+def test_a_result_may_be_as_large_as_a_million_items_and_characters():
+    assert value_of("len([[0] * 900] * 900)") == 900
+    assert value_of("[[x] * 3 for x in xs] + [[n]]") == [[1] * 3, [2] * 3, [3] * 3, [3]]
+
+
+@pytest.mark.parametrize("digits", ["-10 ** 5", "10 ** 5"])
+def test_a_number_is_not_rounded_to_more_digits_than_can_be_worked_out(digits):
+    """Python works out ten to the power of the digits: of 10^9 digits here, once."""
+    assert value_of("round(12345, -2)") == 12300
+    assert value_of("round(2.567, 1)") == 2.6
+    assert type(value_of("round(2.567)")) is int
+    with pytest.raises(Unknown, match="takes too long"):
+        value_of(f"round(1, {digits})")
+
+
+@pytest.mark.parametrize(
+    "source", ["set({})", "frozenset({})", "dict(zip({}, {}))", "set().union({})", "{{1}}.issuperset({})"]
+)
+def test_keys_that_all_have_one_hash_are_not_made_a_table(source):
+    """2^61 - 1 is what CPython takes integers modulo for their hash."""
+    few, many = (f"range(0, {count} * (2**61 - 1), 2**61 - 1)" for count in (100, 20_000))
+
+    value_of(source.format(few, few))
+    with pytest.raises(Unknown, match="the same hash"):
+        value_of(source.format(many, many))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "set()", "frozenset()", "dict()", "set([1, 1])", "frozenset('ab')", "dict([(1, 2)])", "dict(d, b=2)",
+        "dict(b=1)", "{1}.union([2], (3,))", "{1, 2}.issubset([1, 2, 3])", "{1, 2} - {2}", "{1}.isdisjoint({2: 3})",
+        "{1, 2}.copy()",
+    ],
+)  # fmt: skip
+def test_sets_and_dicts_are_those_of_python(source):
+    wanted = eval(source, dict(KNOWN))
+
+    assert (type(value_of(source)), value_of(source)) == (type(wanted), wanted)
+
+
 def test_operations_are_bounded_and_counted():
     meter = Meter()
 

@@ -98,7 +98,14 @@ def test_a_key_that_looks_like_a_tag_stays_a_key():
     assert literals.decode(literals.encode(value)) == value
 
 
-@pytest.mark.parametrize("data", [{"$no": 1}, {"$tuple": 5}, {"$tuple": [], "more": 1}, {"$float": "x"}])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"$no": 1}, {"$tuple": 5}, {"$tuple": [], "more": 1}, {"$float": "x"}, {"$float": 10**400}, {"$complex": {}},
+        {"$complex": ["1"]}, {"$complex": ["1", 10**400]}, {"$bytes": [0]}, {"$set": [[]]}, {"$dict": [[[], 1]]},
+        {"$dict": [1]},
+    ],
+)  # fmt: skip
 def test_a_foreign_tag_is_refused(data):
     with pytest.raises(NotALiteral):
         literals.decode(data)
@@ -116,3 +123,15 @@ def test_the_digest_tells_types_and_orders_apart():
 def test_a_result_that_is_no_literal_has_no_text(told):
     assert literals.text_of(told) == ""
     assert literals.text_of({"list": [1, {"tuple": [{"int": str(2**70)}]}]}) == "[1, (1180591620717411303424,)]"
+
+
+@pytest.mark.parametrize("words", ["{}", "-{}", "[{}]", "{{1: {}}}", "{{({},)}}", "{}+1j"])
+def test_integers_of_more_digits_than_python_writes_are_no_literals(words):
+    """Python reads them from hexadecimal digits, and whatever writes the value later would raise."""
+    with pytest.raises(NotALiteral):
+        literals.parse(words.format("0x" + "f" * 5000))
+
+
+def test_an_integer_that_python_does_not_write_has_no_text():
+    assert literals.text_of({"int": hex(10**4299)}) == "1" + "0" * 4299
+    assert literals.text_of({"list": [{"int": hex(10**4300)}]}) == ""

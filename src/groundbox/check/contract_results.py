@@ -65,7 +65,8 @@ def _value_of(execution: Execution, kind: str) -> Any:
             return data
         with contextlib.suppress(codec.NotData):
             if not {"int", "float"}.isdisjoint(data):
-                return codec.decode(data)
+                # A literal, as a message cannot show an integer of more digits than Python writes.
+                return codec.decode(data, literals=True)
         return bundle.get("text/plain", _NO_VALUE)
     text = bundle.get("text/plain")
     if isinstance(text, str):
@@ -94,7 +95,9 @@ def _read(text: str) -> Any:
         return float(text)
     try:
         # Bounded, since the parser's time and memory grow with what a guest printed.
-        return ast.literal_eval(text) if len(text) <= 4_000 else text
+        value = ast.literal_eval(text) if len(text) <= 4_000 else text
+        repr(value)  # ValueError for an integer that Python reads from hexadecimal digits and does not write
+        return value
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
 
@@ -277,7 +280,7 @@ def _is(kind: str, value: Any) -> bool:
     if kind == "date":
         return contracts.as_date(value) is not None
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and (kind == "number" or (math.isfinite(value) and value == int(value)))
+    return number and (kind == "number" or isinstance(value, int) or value.is_integer())
 
 
 def _rows(contract: Contract, table: Mapping[str, Any], shown: int) -> Iterator[Warning]:
@@ -345,8 +348,16 @@ def _totals(
                 "Print the sum in a run.",
             )
             continue
-        # Exact but for the last rounding, so that the order of rows decides nothing.
-        found = math.fsum(numbers)
+        try:
+            # Exact but for the last rounding, so that the order of rows decides nothing.
+            found = math.fsum(numbers)
+        except OverflowError:
+            yield _broken(
+                "total_unknown",
+                f"the sum of {total.column!r} cannot be told: it goes beyond the largest float",
+                "Look for a value that was read from the wrong column, or scale the column.",
+            )
+            continue
         # A share of the total, and of 1 where that is smaller: near 0 a share would allow nothing.
         if abs(found - total.value) > total.tolerance * max(1.0, abs(total.value)):
             share = f" ({found / total.value:.4g} times)" if total.value else ""

@@ -21,14 +21,16 @@ is no data. `decode` reads both. Atoms stand for themselves; the rest is an obje
 
 Both sides load this module, so it needs little of the standard library; each runs its own copy. What the host decodes
 may have been written by a guest: nothing is looked up by a name from the data, no recursion goes deeper than
-MOST_DECODED, and keys are counted before a set or dict is made of them.
+MOST_DECODED, and no set or dict takes long to make: keys with one hash are counted before, and keys that meet in its
+table for another reason are added piece by piece, by a clock.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 RESULT_MIME: Final = "application/vnd.groundbox.value+json"
@@ -41,6 +43,14 @@ MOST_RESULT_DEPTH: Final = 25
 MOST_RESULT_ITEMS: Final = 100_000
 MOST_ALIKE: Final = 100
 """Keys with one hash: a set takes time by the square of their number, all of it in one step of the interpreter."""
+MOST_KEYS_S: Final = 0.5
+"""Of the thread's processor time, for all keys of a value. The 200,000 that a frame can hold take a tenth of it.
+
+An integer is its own hash, and a table of CPython looks for a free place by arithmetic on the hash: 60,000 integers of
+different hashes can be chosen so that each is compared with tens of thousands of places.
+"""
+_KEYS_AT_ONCE: Final = 64
+"""Others have their turn between two steps of the interpreter; such a step with 64 of those keys takes 20 ms."""
 _EXACT: Final = 1 << 53
 _MOST_DIGITS: Final = 4000
 
@@ -100,19 +110,10 @@ class _CallEncoder:
             return {"dict": [[self.encode(part, depth + 1) for part in pair] for pair in pairs]}
         if base not in _ITERATORS or base is deque:
             raise NotData(f"a {kind.__name__} is no plain data", kind.__name__)
-        items = _ITERATORS[base](value)
+        told = [self.encode(item, depth + 1) for item in _ITERATORS[base](value)]
         if self._exact and base in (set, frozenset):
-            items = _sorted(items)
-        told = [self.encode(item, depth + 1) for item in items]
+            told.sort(key=repr)  # once written: the text of a frozenset inside depends on the hash seed
         return told if base is list else {base.__name__: told}
-
-
-def _sorted(items: Iterable[Any]) -> list[Any]:
-    held = list(items)
-    try:
-        return sorted(held, key=repr)
-    except ValueError:  # an integer of more digits than Python writes
-        return sorted(held, key=lambda item: repr(encode(item)))
 
 
 def _whole_text(value: str) -> str:
@@ -218,8 +219,9 @@ def decode(data: Any, *, literals: bool = False, most_alike: int | None = MOST_A
     """Build the value that stands in call data or in a result. It is of built-in types, whatever the data says.
 
     Args:
-        literals: Refuse what no literal of Python makes: ranges, deques, and instances of a program's own classes.
-            Otherwise a deque is a list, and an instance is a value of its base.
+        literals: Refuse what Python does not write as a literal: ranges, deques, instances of a program's own classes,
+            and integers of more digits than it writes (`sys.get_int_max_str_digits`). Otherwise a deque is a list, and
+            an instance is a value of its base.
         most_alike: Keys of one set or dict that may have the same hash; None for data that was written on this side of
             the wall, where the same set was made before.
 
@@ -229,9 +231,46 @@ def decode(data: Any, *, literals: bool = False, most_alike: int | None = MOST_A
     return _Reader(literals, most_alike).read(data, 0)
 
 
+class BoundedKeys:
+    """Adds keys that a guest chose to sets and dicts, so that it ends soon. Of one value: its time is for all of them.
+
+    Args:
+        most_alike: Keys of one set or dict that may have the same hash.
+    """
+
+    def __init__(self, most_alike: int = MOST_ALIKE) -> None:
+        self._most_alike = most_alike
+        self._left_s = MOST_KEYS_S
+
+    def add(self, update: Callable[[Any], None], items: Sequence[Any], keys: Sequence[Any]) -> None:
+        """Give the items to `update` of an empty set or dict, where they have these keys.
+
+        Raises:
+            NotData: Too many keys have one hash, or it takes too long.
+            TypeError: A key has no hash.
+        """
+        if len(keys) <= self._most_alike:
+            update(items)
+            return
+        alike = Counter[int]()
+        self._in_pieces(alike.update, list(map(hash, keys)))
+        if max(alike.values()) > self._most_alike:
+            raise NotData(f"more than {self._most_alike} keys have the same hash")
+        self._in_pieces(update, items)
+
+    def _in_pieces(self, update: Callable[[Any], None], items: Sequence[Any]) -> None:
+        for at in range(0, len(items), _KEYS_AT_ONCE):
+            begun = time.thread_time()
+            update(items[at : at + _KEYS_AT_ONCE])
+            self._left_s -= time.thread_time() - begun
+            if self._left_s < 0:
+                raise NotData("its keys take too long to tell apart")
+
+
 class _Reader:
     def __init__(self, literals: bool, most_alike: int | None) -> None:
         self._literals, self._most_alike = literals, most_alike
+        self._keys = BoundedKeys(MOST_ALIKE if most_alike is None else most_alike)
 
     def read(self, data: Any, depth: int) -> Any:
         if depth > MOST_DECODED:
@@ -254,30 +293,41 @@ class _Reader:
         except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
             raise NotData(f"it is no {tags[0]}") from None
 
+    def integer(self, data: Any) -> int:
+        if not isinstance(data, str):
+            raise NotData("an int of which not all digits are shown is no data")
+        number = int(data, 0)  # hexadecimal digits have no limit, as reading them takes no more than linear time
+        if self._literals:
+            try:
+                int.__repr__(number)
+            except ValueError:
+                raise NotData("an int of more digits than Python writes is no literal") from None
+        return number
+
     def items(self, data: Any, depth: int) -> list[Any]:
         if not isinstance(data, list):
             raise TypeError
         return [self.read(item, depth) for item in data]
 
-    def keys(self, data: Any, depth: int) -> list[Any]:
-        """Items for a set, or keys for a dict, whose hashes are counted."""
+    def set_of(self, data: Any, depth: int) -> set[Any]:
         held = self.items(data, depth)
-        most = self._most_alike
-        if most is not None and len(held) > most and max(Counter(map(hash, held)).values()) > most:
-            raise NotData(f"more than {most} keys have the same hash")
-        return held
+        made: set[Any] = set()
+        self._add(made.update, held, held)
+        return made
 
-    def pairs(self, data: Any, depth: int) -> dict[Any, Any]:
+    def dict_of(self, data: Any, depth: int) -> dict[Any, Any]:
         if not isinstance(data, list):
             raise TypeError
-        keys, values = [key for key, _ in data], [value for _, value in data]
-        return dict(zip(self.keys(keys, depth), self.items(values, depth), strict=True))
+        keys = self.items([key for key, _ in data], depth)
+        made: dict[Any, Any] = {}
+        self._add(made.update, list(zip(keys, self.items([value for _, value in data], depth), strict=True)), keys)
+        return made
 
-
-def _int(data: Any) -> int:
-    if not isinstance(data, str):
-        raise NotData("an int of which not all digits are shown is no data")
-    return int(data, 0)
+    def _add(self, update: Callable[[Any], None], items: Sequence[Any], keys: Sequence[Any]) -> None:
+        if self._most_alike is None:
+            update(items)
+        else:
+            self._keys.add(update, items, keys)
 
 
 def _str(data: Any) -> str:
@@ -296,7 +346,7 @@ def _bytes(data: Any) -> bytes:
 
 
 _READERS: Final[Mapping[str, Callable[[_Reader, Any, int], Any]]] = {
-    "int": lambda _, data, depth: _int(data),
+    "int": lambda reader, data, depth: reader.integer(data),
     "float": lambda _, data, depth: float(data),
     "complex": lambda reader, data, depth: complex(*reader.items(data, depth)),
     "str": lambda _, data, depth: _str(data),
@@ -305,7 +355,7 @@ _READERS: Final[Mapping[str, Callable[[_Reader, Any, int], Any]]] = {
     "list": _Reader.items,
     "deque": _Reader.items,
     "tuple": lambda reader, data, depth: tuple(reader.items(data, depth)),
-    "set": lambda reader, data, depth: set(reader.keys(data, depth)),
-    "frozenset": lambda reader, data, depth: frozenset(reader.keys(data, depth)),
-    "dict": _Reader.pairs,
+    "set": _Reader.set_of,
+    "frozenset": lambda reader, data, depth: frozenset(reader.set_of(data, depth)),
+    "dict": _Reader.dict_of,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
 from collections.abc import Hashable
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ def equal(
 ) -> bool:
     """Tell whether two values are equal, and of the same types all the way down; 1 is 1.0, and nan is nan.
 
-    Keys and items of sets are looked up as Python does, to which 1 and True are one key.
+    Keys and items of sets are looked up as Python does, to which 1 and True are one key; beside a nan they are two.
 
     Args:
         rel_tol: By how much numbers may differ, of which one is a float, as a share of the larger one.
@@ -54,15 +55,15 @@ class _Equality:
             return one is other
         if isinstance(one, int | float) and isinstance(other, int | float):
             return close_numbers(one, other, rel_tol=self._rel_tol, abs_tol=self._abs_tol)
-        in_sequence = isinstance(one, list | tuple) and isinstance(other, list | tuple)
-        if type(one) is not type(other) and not (in_sequence and self._sequences_alike):
+        alike = self._sequences_alike and isinstance(one, list | tuple) and isinstance(other, list | tuple)
+        if type(one) is not type(other) and not alike:
             return False
-        if in_sequence:
+        if isinstance(one, list | tuple | deque):
             return len(one) == len(other) and all(map(self.holds, one, other))
         if isinstance(one, dict) and one.keys() == other.keys():
             return all(self.holds(value, other[key]) for key, value in one.items())
         if isinstance(one, dict | set | frozenset) and any(key != key for key in one):  # one nan as a key, another one
-            return frozen(one) == frozen(other)
+            return len(one) == len(other) and frozen(one) == frozen(other)
         return bool(one == other)
 
 
@@ -98,13 +99,13 @@ def as_told(actual: Any, said: Any, decimals: int | None = None) -> bool:
 def frozen(value: Any) -> Hashable:
     """Return a key that two values share if and only if `equal` holds of them.
 
-    But True and 1 differ as keys and items of sets, too, and the nesting may not be deep.
+    But True and 1 differ as keys and items of sets, too, nans there count once, and the nesting may not be deep.
     """
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, float) and value != value:
         return ("nan",)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         return (type(value).__name__, *map(frozen, value))
     if isinstance(value, dict):
         return (type(value).__name__, frozenset((frozen(key), frozen(each)) for key, each in value.items()))

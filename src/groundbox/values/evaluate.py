@@ -136,10 +136,23 @@ class _Evaluator(Branching):
         if isinstance(value, int) and value.bit_length() > MOST_BITS:
             raise Unknown("its result is too large")
         if isinstance(value, (str, bytes, list, tuple, dict, set)):
-            self._room -= len(value)
-            if len(value) > MOST_ITEMS or self._room < 0:
-                raise Unknown("its result is too large")
+            self._take(len(value), value)
         return value
+
+    def _made(self, value: Any) -> Any:
+        """A container that was made, if all results together are not too large with what is in it.
+
+        What it shares counts each time, as in `[[0] * 1000] * 1000`: whoever shows or compares it goes through it so.
+        """
+        if not isinstance(value, _CONTAINERS):
+            return self._sized(value)
+        self._take(_size(value, self._room), value)
+        return value
+
+    def _take(self, size: int, value: Any) -> None:
+        self._room -= size
+        if len(value) > MOST_ITEMS or self._room < 0:
+            raise Unknown("its result is too large")
 
     def _constant(self, node: ast.Constant) -> Any:
         if node.value is Ellipsis:
@@ -161,7 +174,7 @@ class _Evaluator(Branching):
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
         _bound(node.op, left, right)
-        return self._sized(BINARY[type(node.op)](left, right))
+        return self._made(BINARY[type(node.op)](left, right))
 
     def compared(self, op: ast.cmpop, left: Any, right: Any) -> Any:
         return _is(op, left, right) if isinstance(op, (ast.Is, ast.IsNot)) else COMPARE[type(op)](left, right)
@@ -211,7 +224,7 @@ class _Evaluator(Branching):
             arguments.insert(0, owner)
         else:
             raise Unknown("only names and methods are called")
-        return self._sized(function(*arguments, **keywords))
+        return self._made(function(*arguments, **keywords))
 
     def _is_bound(self, name: str) -> bool:
         if any(name in scope for scope in self._scopes):
@@ -230,13 +243,13 @@ class _Evaluator(Branching):
                 yield self.value(node)
 
     def _list(self, node: ast.List) -> Any:
-        return list(self._spread(node.elts))
+        return self._made(list(self._spread(node.elts)))
 
     def _tuple(self, node: ast.Tuple) -> Any:
-        return tuple(self._spread(node.elts))
+        return self._made(tuple(self._spread(node.elts)))
 
     def _set(self, node: ast.Set) -> Any:
-        return set(self._spread(node.elts))
+        return self._made(set(self._spread(node.elts)))
 
     def _dict(self, node: ast.Dict) -> Any:
         made: dict[Any, Any] = {}
@@ -245,7 +258,7 @@ class _Evaluator(Branching):
                 made.update(self.value(value))
             else:
                 made[self.value(key)] = self.value(value)
-        return made
+        return self._made(made)
 
     def _joined(self, node: ast.JoinedStr) -> Any:
         return self._sized("".join(str(self.value(part)) for part in node.values))
@@ -260,13 +273,15 @@ class _Evaluator(Branching):
         return format(shown, spec)
 
     def _listed(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
-        return list(self._comprehension(node.generators, lambda: self.value(node.elt)))
+        return self._made(list(self._comprehension(node.generators, lambda: self.value(node.elt))))
 
     def _set_of(self, node: ast.SetComp) -> Any:
-        return set(self._comprehension(node.generators, lambda: self.value(node.elt)))
+        return self._made(set(self._comprehension(node.generators, lambda: self.value(node.elt))))
 
     def _dict_of(self, node: ast.DictComp) -> Any:
-        return dict(self._comprehension(node.generators, lambda: (self.value(node.key), self.value(node.value))))
+        return self._made(
+            dict(self._comprehension(node.generators, lambda: (self.value(node.key), self.value(node.value))))
+        )
 
     def _comprehension(self, generators: list[ast.comprehension], make: Callable[[], Any]) -> Iterator[Any]:
         if not generators:
@@ -284,6 +299,21 @@ class _Evaluator(Branching):
                     yield from self._comprehension(rest, make)
             finally:
                 self._scopes.pop()
+
+
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
+
+
+def _size(value: Any, most: int) -> int:
+    """Items and characters of a container and of all that is in it; some number above `most` where it is more."""
+    size, left = 0, [value]
+    while left and size <= most:
+        each = left.pop()
+        size += len(each)
+        parts = (*each, *each.values()) if isinstance(each, dict) else each
+        size += sum(len(part) for part in parts if isinstance(part, (str, bytes)))
+        left += [part for part in parts if isinstance(part, _CONTAINERS)]
+    return size
 
 
 def _bind(target: ast.expr, value: Any, scope: dict[str, Any]) -> None:

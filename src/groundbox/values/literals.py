@@ -41,6 +41,8 @@ def read(node: ast.expr) -> Literal:
 
     Raises:
         NotALiteral: It is something else.
+        TypeError: A key, or an item of a set, has no hash.
+        RecursionError: It is nested too deeply.
     """
     match node:
         case ast.Name(id="inf" | "nan" as name):
@@ -66,7 +68,7 @@ def read(node: ast.expr) -> Literal:
 
 def _complex(node: ast.expr) -> Literal:
     """A complex number in parts as they are written: arithmetic on literals loses the signs of zeros."""
-    words = ast.unparse(node).replace(" ", "")
+    words = _source(node).replace(" ", "")
     try:
         return complex(words) if words.endswith("j") else of_node(node)
     except ValueError:
@@ -74,11 +76,20 @@ def _complex(node: ast.expr) -> Literal:
 
 
 def of_node(node: ast.expr) -> Literal:
-    """The value of a literal in a syntax tree, or NotALiteral."""
+    """The value of a literal in a syntax tree, or NotALiteral; also for integers of more digits than Python writes."""
     try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise NotALiteral(f"{_short(ast.unparse(node))} is not a literal") from None
+        value = ast.literal_eval(node)
+        repr(value)  # hexadecimal digits make integers that it reads and does not write
+    except (ValueError, TypeError, OverflowError, SyntaxError, MemoryError, RecursionError):
+        raise NotALiteral(f"{_short(_source(node))} is not a literal") from None
+    return value
+
+
+def _source(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)
+    except ValueError:
+        return "an integer of more digits than Python writes"
 
 
 def encode(value: Literal) -> Any:
@@ -120,7 +131,7 @@ def decode(data: Any) -> Literal:
         raise NotALiteral(f"{_short(json.dumps(data))} is not the JSON form of a value")
     try:
         return _PARTS[tag][1](data[tag])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
         raise NotALiteral(f"{tag}: {error}") from None
 
 

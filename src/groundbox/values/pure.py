@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from groundbox.values.codec import BoundedKeys
 from groundbox.values.unknown import DefaultDict, Handle, Unknown
 
 MOST_BITS: Final = 20_000
@@ -94,6 +95,13 @@ def _pow(base: Any, exponent: Any, modulus: Any = None) -> Any:
     return pow(base, exponent, modulus)
 
 
+def _round(number: Any, digits: Any = None) -> Any:
+    # Python works out ten to the power of the digits, however short the number is.
+    if isinstance(digits, int) and abs(digits) > MOST_BITS:
+        raise Unknown("its result takes too long")
+    return round(number, digits)
+
+
 def _range(*parts: int) -> range:
     made = range(*parts)
     if len(made) > MOST_ITEMS:
@@ -114,8 +122,20 @@ def _make(kind: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _make_unordered(kind: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *values: kind(_any_order(values[0])) if values else kind()
+def _set(values: Any = ()) -> set[Any]:
+    made: set[Any] = set()
+    items = _any_order(values)
+    BoundedKeys().add(made.update, items, items)
+    return made
+
+
+def _dict(values: Any = (), /, **named: Any) -> dict[Any, Any]:
+    if isinstance(values, dict):
+        return dict(values, **named)
+    made: dict[Any, Any] = {}
+    items = _in_order(values)
+    BoundedKeys().add(made.update, items, [key for key, _ in items])
+    return dict(made, **named)
 
 
 def _number(kind: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,11 +158,11 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "bin": bin,
     "bool": bool,
     "chr": chr,
-    "dict": lambda *values, **named: dict(*map(_pairs, values), **named),
+    "dict": _dict,
     "divmod": divmod,
     "enumerate": lambda values, start=0: list(enumerate(_in_order(values), start)),
     "float": _number(float),
-    "frozenset": _make_unordered(frozenset),
+    "frozenset": lambda values=(): frozenset(_set(values)),
     "hex": hex,
     "int": _number(int),
     "len": _len,
@@ -155,8 +175,8 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "range": _range,
     "repr": _shown,
     "reversed": lambda values: _in_order(values)[::-1],
-    "round": round,
-    "set": _make_unordered(set),
+    "round": _round,
+    "set": _set,
     "sorted": _sorted,
     "str": _str,
     "sum": _sum,
@@ -165,8 +185,11 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-def _pairs(values: Any) -> Any:
-    return values if isinstance(values, dict) else _in_order(values)
+def _of_sets(method: Callable[..., Any]) -> Callable[..., Any]:
+    def call(owner: Any, *others: Any) -> Any:
+        return method(owner, *(other if isinstance(other, UNORDERED) else _set(other) for other in others))
+
+    return call
 
 
 def _padded(method: Callable[..., str]) -> Callable[..., str]:
@@ -206,14 +229,13 @@ _PLAIN: Final[Mapping[type, str]] = {
     OrderedDict: "copy get items keys values",
     DefaultDict: "get items keys values",
     Counter: "copy get items keys values total",
-    set: _SET,
-    frozenset: _SET,
     int: "bit_count bit_length",
     float: "is_integer",
     range: "count index",
 }
 METHODS: Final[Mapping[tuple[type, str], Callable[..., Any]]] = {
     **{(kind, name): getattr(kind, name) for kind, names in _PLAIN.items() for name in names.split()},
+    **{(kind, name): _of_sets(getattr(kind, name)) for kind in UNORDERED for name in _SET.split()},
     (str, "join"): _join,
     (str, "replace"): _replace,
     (str, "zfill"): _padded(str.zfill),

@@ -274,6 +274,21 @@ def test_steps_that_tests_forge_are_none(forged):
     assert judged(problem_of(body), "def f(x): return x").reason == "tests"
 
 
+@pytest.mark.parametrize(
+    "call",
+    ["3, {'dict': []}", "[], 3", "[], []", "[], {'dict': [[1, 2]]}", "{'range': [0, 10 ** 12, 1]}, {'dict': []}"],
+)
+def test_arguments_that_tests_forge_are_none(call):
+    """A range is data that travels, and would be a list as long as the tests say, on this side."""
+    forged = f"dict(kind='call', calls_made=1, spent_s=0.1, **dict(zip(('args', 'kwargs'), ({call}))))"
+    patch = f"t.Tests.begin = lambda *_: t.Asked({forged})"
+    body = f"import groundbox.guest.python.remote_tests as t\n{patch}"
+
+    found = judged(problem_of(body), "def f(x): return x")
+
+    assert (found.reason, found.detail) == ("tests", "arguments are no data")
+
+
 def test_a_kept_sandbox_that_was_lost_is_replaced():
     tests = judging.Tests(prompt="", entry_point="f", test="def check(candidate):\n    assert candidate(1) == 1")
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from groundbox.testing.traces import CALL, END, body, read, written
+from groundbox.trace.run.python_values import handled_value
 from groundbox.trace.run.state import State
 from groundbox.values.unknown import Unknown
 
@@ -267,3 +268,41 @@ def test_a_nonlocal_name_is_unknown_after_very_many_calls_of_its_function():
     assert (state.names(2), state.names(79), state.lookup(80, "n")) == ({}, {}, 9)
     with pytest.raises(Unknown):
         state.lookup(79, "n")
+
+
+def doubled(times):
+    """The state in which object n holds object n - 1 twice; written out, the last has 2^times items."""
+    first = {"k": "object", "id": 1, "type": "list", "items": []}
+    pairs = [{"k": "object", "id": n, "type": "list", "items": [{"ref": n - 1}] * 2} for n in range(2, times + 2)]
+    return described(first, *pairs)
+
+
+def test_a_value_is_as_large_as_it_would_be_written():
+    state = doubled(60)
+
+    small = state.python_value({"ref": 11})
+
+    assert str(small).count("[]") == 2**10
+    assert small[0] is small[1]
+    for label in (16, 61):
+        with pytest.raises(Unknown, match="too large"):
+            state.python_value({"ref": label})
+
+
+def test_what_is_too_large_in_a_value_is_a_handle():
+    value = handled_value(doubled(60), {"ref": 61})
+
+    assert len(str(value)) < 10_000_000
+    with pytest.raises(Unknown):
+        bool(value == handled_value(doubled(60), {"ref": 61}))
+
+
+@pytest.mark.parametrize("kind", ["set", "dict", "Counter"])
+def test_a_table_of_keys_with_one_hash_is_not_built(kind):
+    keys = [{"int": str((n + 1) * (2**61 - 1))} for n in range(10_000)]
+    parts = {"items": keys} if kind == "set" else {"pairs": [[key, 0] for key in keys]}
+    named = {"class": kind} if kind == "Counter" else {}
+    state = described({"k": "object", "id": 1, "type": "set" if kind == "set" else "dict", **named, **parts})
+
+    with pytest.raises(Unknown, match="the same hash"):
+        state.python_value({"ref": 1})

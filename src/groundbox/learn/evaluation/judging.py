@@ -493,10 +493,12 @@ class _Solution:
 def _travels(call: Call) -> bool:
     """Check that a sandbox can be given these arguments; a call that cannot travel is judged when the tests make it."""
     try:
-        arguments.encode("args", [decode(call.args), decode(call.kwargs)])
+        args, kwargs = decode(call.args), decode(call.kwargs)
+        arguments.encode("args", [args, kwargs])
     except (InvalidArgument, NotData):
         return False
-    return True
+    # Tests may say anything, such as a range for the arguments, which would be made a list of 10^12 here.
+    return isinstance(args, list | tuple) and isinstance(kwargs, dict) and all(isinstance(name, str) for name in kwargs)
 
 
 def _stuck(why: str, answered: int) -> Verdict:

@@ -23,11 +23,6 @@ class InvalidValue(ValueError):
     """A value that docs/trace.md does not allow; the message says why."""
 
 
-def is_ref(value: V) -> bool:
-    """Whether the value is an object with a label."""
-    return type(value) is dict and "ref" in value
-
-
 def ref_of(value: V) -> int | None:
     """The label of an object, or None for any other value."""
     return value["ref"] if type(value) is dict and "ref" in value else None

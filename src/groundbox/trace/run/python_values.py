@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groundbox.trace.record.schema import V
 from groundbox.trace.record.value import kind_of, ref_of
+from groundbox.values.codec import BoundedKeys, NotData
 from groundbox.values.evaluate import Lookup
 from groundbox.values.unknown import DefaultDict, Handle, Unknown
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from groundbox.trace.run.state import State
 
 MOST_DEPTH: Final = 100
-
+MOST_VALUES: Final = 30_000
+"""Of one value with all that is in it, where what is shared counts each time: whoever compares, shows or writes the
+value goes through it so. `a = [a, a]`, forty times, is 80 values in a trace and 2^40 in a comparison."""
 
 _DICTS: Final = {"dict": dict, "Counter": Counter, "OrderedDict": OrderedDict, "defaultdict": DefaultDict}
 """Classes of the standard library that are dicts."""
@@ -80,7 +83,7 @@ def python_value(state: State, value: V) -> Any:
     The result is fresh, and shares parts where the program's value did.
 
     Raises:
-        Unknown: It is of another type, refers to itself, or a part of it is not shown.
+        Unknown: It is of another type, refers to itself, is too large, or a part of it is not shown.
     """
     return _Reader(state).read(value, 0)
 
@@ -113,10 +116,13 @@ class _Reader:
         self._state = state
         self._handles = handles
         self._heap = state.heap
-        self._made: dict[int, Any] = {}
+        self._made: dict[int, tuple[Any, int]] = {}
         self._open: set[int] = set()
+        self._count = 0
+        self._keys = BoundedKeys()
 
     def read(self, value: V, depth: int) -> Any:
+        self._count += 1
         # An atom stands for itself: JSON has the same types.
         if type(value) is not dict:
             return value
@@ -130,6 +136,8 @@ class _Reader:
     def _read(self, value: dict[str, Any], depth: int) -> Any:
         if depth > MOST_DEPTH:
             raise Unknown("it is nested too deeply")
+        if self._count > MOST_VALUES:
+            raise Unknown("it is too large")
         kind = kind_of(value)
         if kind == "ref":
             return self._object(value["ref"], depth)
@@ -143,12 +151,14 @@ class _Reader:
                 f"a {kind} is not shown whole" if value.get("elided") else f"{value['class']} is no builtin type"
             )
         items = [self.read(item, depth + 1) for item in value[kind]]
-        return tuple(items) if kind == "tuple" else _hashed(frozenset, items)
+        return tuple(items) if kind == "tuple" else frozenset(self._keyed(set(), items, items))
 
     def _object(self, label: int, depth: int) -> Any:
         # Shared, as it was in the program: two names of one list are one list here.
         if label in self._made:
-            return self._made[label]
+            made, count = self._made[label]
+            self._count += count
+            return made
         obj = self._heap.get(label)
         if obj is None:
             raise Unknown(f"#{label} does not exist yet")
@@ -158,20 +168,21 @@ class _Reader:
         if not obj.complete:
             raise Unknown(f"a {obj.type} is not shown whole")
         self._open.add(label)
+        before = self._count
         try:
             made = self._make(obj, depth + 1)
         finally:
             self._open.discard(label)
-        self._made[label] = made
+        self._made[label] = made, self._count - before
         return made
 
     def _make(self, obj: Obj, depth: int) -> Any:
         if obj.type == "dict" and not obj.attrs and (obj.class_ or "dict") in _DICTS:
             pairs = [(self.read(key, depth), self.read(value, depth)) for key, value in (obj.pairs or {}).values()]
-            # `Counter(pairs)` would count the pairs.
-            if obj.class_ == "Counter":
-                return Counter(_hashed(dict, pairs))
-            return _hashed(_DICTS[obj.class_ or "dict"], pairs)
+            # `Counter.update` would count the pairs.
+            kind = dict if obj.class_ == "Counter" else _DICTS[obj.class_ or "dict"]
+            made = self._keyed(kind(), pairs, [key for key, _ in pairs])
+            return Counter(made) if obj.class_ == "Counter" else made
         if obj.class_ in (None, obj.type):
             if obj.type == "bytearray":
                 return bytearray.fromhex(obj.hex or "")
@@ -180,15 +191,17 @@ class _Reader:
                 if obj.type == "deque":
                     # A guest may claim a bound below the number of items, which would drop some of them.
                     return deque(items, obj.maxlen if obj.maxlen is None or obj.maxlen >= len(items) else None)
-                return items if obj.type == "list" else _hashed(set, items)
+                return items if obj.type == "list" else self._keyed(set(), items, items)
         raise Unknown(f"{obj.class_ or obj.type} is no builtin type")
 
-
-def _hashed(make: Any, items: list[Any]) -> Any:
-    try:
-        return make(items)
-    except TypeError:
-        raise Unknown("its keys have no hash") from None
+    def _keyed(self, made: Any, items: list[Any], keys: list[Any]) -> Any:
+        try:
+            self._keys.add(made.update, items, keys)
+        except NotData as why:
+            raise Unknown(str(why)) from None
+        except TypeError:
+            raise Unknown("its keys have no hash") from None
+        return made
 
 
 def _atom(value: dict[str, Any], kind: str) -> Any:
