@@ -84,6 +84,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true", help="write the tiers and the tables of the docs")
     options = parser.parse_args()
+    if not (options.folder / "predictions.jsonl").is_file():
+        parser.error(f"{options.folder}: has no predictions.jsonl, with a recorded query on each line, beside db/")
     everything = looked_at(options.folder)
     seen = [each for each in everything if each.system != REFERENCE]
     without = {db: counted_by_situation([each for each in seen if each.db != db]) for db in names(seen)}

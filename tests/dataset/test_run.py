@@ -1,15 +1,17 @@
 """The stage run: what each way of running, or of not running, is called."""
 
 import asyncio
+import contextlib
 import dataclasses
 
 import pytest
 from dataset_fakes import FakeRunner, run_here
 
+from groundbox.dataset.executor import LocalExecutor
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.item_runs import RunLimits, run
 from groundbox.dataset.problem import Case, Problem, Provenance
-from groundbox.dataset.program_runner import Request, RunResult
+from groundbox.dataset.program_runner import ExecutedRunner, Request, RunResult
 from groundbox.errors import SandboxLost, SandboxUnavailable
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
@@ -271,3 +273,47 @@ def _with_header(trace, **changes):
     import msgspec
 
     return dataclasses.replace(trace, header=msgspec.structs.replace(trace.header, **changes))
+
+
+def executed(hosts, traced):
+    """A run that an executor has carried out, and the one that its runner gives."""
+    request = Request(source=SOURCE, entry="f", case=Case(number=0, args=(1,)), hash_seed=0, traced=traced, cpu_s=1.0)
+    ran = dataclasses.replace(run_here(request), drawn=("random",))
+    executor = LocalExecutor(2, hosts=hosts)
+
+    async def whole():
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(executor.close)
+            return await ExecutedRunner(Fixed(ran), executor).run(request)
+
+    return asyncio.run(whole()), ran
+
+
+@dataclasses.dataclass
+class Fixed:
+    """A runner that always gives the same."""
+
+    ran: RunResult
+
+    async def run(self, request):
+        return self.ran
+
+    def shared(self, hosts):
+        return self
+
+    def close(self):
+        pass
+
+
+def test_a_run_of_this_process_is_handed_on_as_it_is():
+    found, ran = executed(1, traced=True)
+
+    assert found is ran
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_run_of_another_process_is_equal_to_one_of_this_process(traced):
+    found, ran = executed(2, traced)
+
+    assert found == ran
+    assert (found.trace is not None) is traced

@@ -17,7 +17,7 @@ from groundbox.dataset.program_runner import Request
 from groundbox.dataset.prompts import ask
 from groundbox.dataset.tasks import registry as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds, parts, right, right_by_running
-from groundbox.dataset.tasks.task import Lines, View
+from groundbox.dataset.tasks.task import Lines, View, task
 from groundbox.values import literals
 
 SOURCE = """def f(limit):
@@ -437,3 +437,11 @@ def test_there_is_no_question_where_no_arguments_were_found_or_a_try_is_not_prov
         return dataclasses.replace(tell(trace, **options), whole=False)
 
     assert list(tasks.make("input", searching(change={"narrator": in_part}))) == []
+
+
+def test_a_second_task_of_a_name_is_told_where_both_are():
+    def make(view):
+        yield from ()
+
+    with pytest.raises(ValueError, match=r"two tasks are called 'output', in groundbox\.\S+ and in \S*test_tasks"):
+        task("output", about="of nothing", place=1)(make)

@@ -29,14 +29,15 @@ def help_of(command):
 def test_the_page_shows_what_help_says():
     shown = {found[1].strip(): found[3] for found in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))}
 
-    assert shown == {command: help_of(command) for command in shown}
+    told = {command: help_of(command) for command in shown}
+    assert shown == told, "docs/cli.md is not what help says; write it anew by `python tests/docs/test_cli_page.py`"
 
 
 def test_every_command_is_on_the_page():
     listed = re.findall(r"^  ([a-z0-9]+) ", help_of("").partition("Commands:")[2], re.MULTILINE)
     sections = re.findall(r"^## groundbox ([a-z0-9]+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
-    assert sections == listed
+    assert sections == listed, "give each command of `groundbox --help` a section in docs/cli.md, in that order"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Requests with a name (`Idempotency-Key`) at several gateways: each goes to one node."""
 
+import asyncio
 import sqlite3
 import threading
 import time
@@ -8,7 +9,9 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
+from groundbox.fleet import claims
 from groundbox.fleet.catalogue import Catalogue
+from groundbox.fleet.roster import Roster
 
 
 @pytest.fixture
@@ -241,3 +244,38 @@ def test_old_claims_are_forgotten(catalogue):
     catalogue._forgot = float("-inf")
 
     assert catalogue.claim({"old": "tag-2"}, kept_s=600) == {"old": "tag-2"}
+
+
+class FaultyRoster(Roster):
+    """Of a catalogue that cannot be asked, for a reason that nobody thought of."""
+
+    def __init__(self):
+        self.problem, self.catalogue = "", Catalogue(":memory:", lease_s=30.0)
+
+    async def call(self, function, most_s=1.0):
+        raise ValueError("a fault")
+
+
+def test_a_fault_in_writing_claims_leaves_no_request_waiting(caplog):
+    async def claimed():
+        known = claims.Claims(FaultyRoster())
+        first = await asyncio.gather(known.claim("a", "tag-1"), known.claim("b", "tag-2"))
+        return [*first, await known.claim("c", "tag-3"), await known.known("a")]
+
+    assert asyncio.run(asyncio.wait_for(claimed(), 10)) == ["tag-1", "tag-2", "tag-3", "tag-1"]
+    assert "claims could not be written" in caplog.text
+
+
+def test_a_name_is_known_for_as_long_as_its_run_may_take_and_its_reply_is_kept(monkeypatch):
+    async def known_after(seconds):
+        known = claims.Claims(FaultyRoster())
+        await known.claim("a", "tag-1")
+        later = time.monotonic() + seconds
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        try:
+            return await known.known("a")
+        finally:
+            monkeypatch.undo()
+
+    assert asyncio.run(known_after(3600 + 599)) == "tag-1"
+    assert asyncio.run(known_after(3600 + 601)) is None

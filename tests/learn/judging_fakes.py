@@ -11,6 +11,7 @@ from groundbox.dataset.program_runner import SandboxRunner
 from groundbox.learn.evaluation import asking, model, results
 from groundbox.learn.evaluation.humaneval import Problem, Sample, judge_all
 from groundbox.learn.evaluation.suites import Judged, Means, Question
+from groundbox.learn.rewards.step_truth import StepTruth
 from groundbox.limits import Limits
 
 LIMITS = Limits(wall_s=20, cpu_s=10)
@@ -142,6 +143,24 @@ class DeadlyTime(int):
         with open(self.told, "a") as file:
             file.write("died\n")
         die()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeadlySteps(StepTruth):
+    """Ends each process that reads a text with poison.
+
+    Attributes:
+        told: File that tells how often.
+    """
+
+    told: str
+
+    def of_text(self, text, trace):
+        if "poison" in text:
+            with open(self.told, "a") as file:
+                file.write("x")
+            die()
+        return super().of_text(text, trace)
 
 
 SUM = "def f(xs):\n    t = 0\n    for x in xs:\n        if x > 1:\n            t += x\n    return t\n"

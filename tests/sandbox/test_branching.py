@@ -484,7 +484,7 @@ def test_a_spare_copy_of_the_last_checkpoint_serves_one_going_back_and_then_ther
         if not number:
             assert spare not in spared  # it is the sandbox now
         assert until(lambda: len(spared) == 2)
-    assert box.asynchronous._loan.worker.load().process_count == 1
+    assert until(lambda: spared[1].answered.done() and box.asynchronous._loan.worker.load().process_count == 1)
     second.drop()
     assert until(lambda: _copies(box) == [first._kept])
     box.restore(first)
@@ -567,6 +567,8 @@ async def _round_after_round(cycles, forks):
             for number in range(cycles):
                 state = await box.checkpoint()
                 await box.run(f"x += 1; open('f', 'w').write(str(x) * {number % 7})")
+                if number % 10 < 2:  # so that there is a spare copy, which is gone back to or dropped
+                    await asyncio.sleep(2 * branching._SPARE_AFTER_S)
                 if number % 2:
                     await box.restore(state)
                 state.drop()

@@ -123,7 +123,7 @@ async def values_of(work: Listing, entries: Sequence[Any], executor: Executor, *
     Raises:
         ShardFailed: One could not be carried out.
     """
-    if isinstance(executor, LocalExecutor) and executor.hosts == 1:
+    if is_this_process(executor):
         return values(await work(Shard(stage=stage, number=0, payload=list(entries)))) if entries else []
     size = max(1, min(_MOST_IN_SHARD, -(-len(entries) // (_SHARDS_EACH * executor.capacity))))
     shards = (
@@ -140,6 +140,11 @@ async def values_of(work: Listing, entries: Sequence[Any], executor: Executor, *
         async for _, part in parts:
             found += values(part)
     return found
+
+
+def is_this_process(executor: Executor) -> bool:
+    """Tell whether an executor runs programs in this process, so that nothing is handed over."""
+    return isinstance(executor, LocalExecutor) and executor.hosts == 1
 
 
 def listed(found: Sequence[Any]) -> Part:

@@ -15,6 +15,7 @@ import asyncio
 import dataclasses
 import functools
 import hashlib
+import logging
 import time
 from typing import Final
 
@@ -23,8 +24,14 @@ from groundbox.fleet.roster import Roster
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused
 
-_KEPT_S: Final = 600.0
-"""Seconds that a name holds, as at one server (`Settings.replayed_s`)."""
+logger = logging.getLogger(__name__)
+
+_LONGEST_RUN_S: Final = 3600.0
+_KEPT_S: Final = _LONGEST_RUN_S + 600.0
+"""Seconds that a name holds: as long as what it names may still go on, and then as at one server.
+
+Both are what nodes have by default (`Settings.most`, `Settings.replayed_s`); a gateway does not know theirs.
+"""
 _MOST: Final = 100_000
 _MOST_NAME: Final = 255
 _MOST_TOGETHER: Final = 100
@@ -116,6 +123,8 @@ class Claims:
                     found = await self._roster.call(write, most_s=_WRITE_S)
                 except CatalogueUnavailable:
                     pass
+                except Exception:  # a fault of ours must not keep requests waiting for ever
+                    logger.exception("claims could not be written; their names hold at this gateway alone")
             for name, tag, claim in together:
                 claim.is_noted = name in found
                 claim.tag.set_result(found.get(name, tag))

@@ -123,6 +123,8 @@ def decode(data: Any) -> Literal:
     if not isinstance(data, dict):
         return data
     tag = next(iter(data), "")
+    if not isinstance(tag, str):
+        raise NotALiteral(f"{shown(tag)} is no key in JSON")
     if not tag.startswith("$"):
         return {key: decode(each) for key, each in data.items()}
     if len(data) != 1 or tag not in _PARTS:

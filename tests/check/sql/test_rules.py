@@ -1,8 +1,13 @@
 """Each finding: a query that must have it, and near misses that must not."""
 
+from types import ModuleType
+
 import pytest
 
 from groundbox.check import check_sql
+from groundbox.check.sql import rules
+from groundbox.check.sql.calibration import SAYS
+from groundbox.check.sql.rules import values
 
 TESTED_ELSEWHERE = ("candidates_disagree",)
 JOINED = "FROM customer c JOIN orders o ON c.customer_id = o.customer_id"
@@ -501,3 +506,12 @@ def test_numbers_of_several_words_are_read_in_questions(shop):
 
     assert "sql.condition_differs" not in asked
     assert "sql.wording_differs" in other - asked
+
+
+def test_a_module_of_rules_that_brings_none_is_passed_by(monkeypatch):
+    helpers = ModuleType("helpers")
+    found = rules.all_rules()
+    monkeypatch.setattr(rules, "_modules", lambda: [helpers, values])
+
+    assert rules.all_rules() == values.RULES != found
+    assert rules.all_codes() == {**SAYS, **getattr(values, "CODES", {})}

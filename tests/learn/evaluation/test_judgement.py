@@ -7,7 +7,7 @@ import sys
 import pytest
 from judging_fakes import LIMITS, Numbers, cruxeval, deadly, evaluated, graded, humaneval
 
-from groundbox.dataset.executor import LocalExecutor
+from groundbox.dataset.executor import DIED, LocalExecutor, WorkerDied
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.pal import Item, score_all
 from groundbox.learn.evaluation.suites import Wanted, open_suite
@@ -44,6 +44,18 @@ def test_a_reply_that_ends_each_process_is_not_judged_and_costs_no_other_one(tmp
     assert (report["answered"], report["right"]) == (39, 39)
     why = "worker-died: its process died, as it does when memory runs out"
     assert report["unjudged"] == [{"id": "q21", "why": why}]
+
+
+def test_replies_whose_proofs_end_their_processes_are_counted_by_one_reason(tmp_path):
+    class Dying(LocalExecutor):
+        async def compute(self, work, shard):
+            raise WorkerDied(shard, DIED)
+
+    problems, replies = cruxeval(tmp_path, 6)
+
+    report, _ = evaluated(open_suite(f"cruxeval-output:{problems}", Wanted()), replies, tmp_path / "o", Dying(1))
+
+    assert report["steps"]["missing"][f"worker-died: {DIED}"] == 4
 
 
 def test_a_suite_that_is_judged_by_this_process_alone_is_refused_before_anything_is_asked(tmp_path):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from judging_fakes import LIMITS, SUM, DeadlyTime, rewarded
+from judging_fakes import LIMITS, SUM, DeadlySteps, DeadlyTime, rewarded
 
 from groundbox.dataset.executor import LocalExecutor
 from groundbox.errors import InvalidArgument, SandboxLost, SandboxUnavailable
@@ -63,6 +63,26 @@ def test_what_ends_each_process_is_masked_and_named_and_tried_once_by_an_object(
     assert rewards.failures == 2
     assert any("no reward: worker-died: its process died" in each for each in caplog.messages)
     assert told.read_text() == times != ""
+
+
+@pytest.mark.parametrize("name", ["here", "hosts"])
+def test_steps_that_end_each_process_which_reads_them_are_masked_and_named_and_tried_once(
+    name, request, tmp_path, caplog
+):
+    told = tmp_path / "told"
+    rewards = Rewards(
+        limits=LIMITS, step_truth=DeadlySteps(least=1, told=str(told)), executor=request.getfixturevalue(name)
+    )
+    about = {"source": [SUM] * 2, "call": ["f"] * 2, "args": [[[1, 2]]] * 2}
+
+    with caplog.at_level(logging.WARNING):
+        found = rewards.steps(["poison", "`t` becomes 2."], **about)
+    again = rewards.steps(["poison", "`t` becomes 2."], **about)
+
+    assert found == again == [None, 1.0]
+    assert rewards.failures == 2
+    assert any("no reward: worker-died: its process died" in each for each in caplog.messages)
+    assert told.read_text() == "xx"
 
 
 def test_a_sandbox_that_fails_is_told_from_code_that_fails(here, monkeypatch):

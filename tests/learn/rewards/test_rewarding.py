@@ -126,6 +126,19 @@ def test_questions_about_a_run_are_answered_by_its_record():
     assert wrong == [0.0, 0.0, 0.0, 0.0, None, None, None]
 
 
+@pytest.mark.parametrize("args", [[[(1, 2)]], ['[{"$tuple": [1, 2]}]']])
+def test_a_run_is_given_the_arguments_that_a_column_holds(args):
+    source = "def f(pair):\n    t = type(pair).__name__\n    return t\n"
+    question = {"kind": "state", "name": "t", "line": 3, "time": 1}
+    about = {"source": [source] * 2, "call": ["f"] * 2, "args": args * 2}
+
+    facts = fact_reward(["Answer: 'tuple'", "Answer: 'list'"], question=[question] * 2, **about)
+    steps = Rewards(step_truth=StepTruth(least=1)).steps(["`t` is 'tuple'.", "`t` is 'list'."], **about)
+
+    assert facts == [1.0, 0.0]
+    assert steps == [1.0, -1.0]
+
+
 WHOLE = "`t` is 0. First `x` is 1, and `x > 1` is False. Then `x` is 2, so `t` becomes 2. The function returns 2."
 
 
@@ -262,6 +275,7 @@ def test_the_same_work_of_a_batch_is_done_once(monkeypatch):
         ("answers", {"check": [{"kind": "x", "value": ""}] * 2}, "check: is of the kind 'x'"),
         ("answers", {"check": [{"kind": "call", "value": "1"}] * 2}, "check: is of the kind call, which needs"),
         ("facts", {"source": [""] * 2, "call": ["f"] * 2, "question": [{}] * 2}, "question: has to have a kind"),
+        ("steps", {"source": [""] * 2, "call": ["f"] * 2, "args": [[{1: 2}]] * 2}, "args: has one that cannot be read"),
     ],
 )
 def test_columns_that_cannot_be_meant_are_named(method, columns, message):

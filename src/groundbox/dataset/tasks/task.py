@@ -147,7 +147,10 @@ def task(
 
     def declared(make: Make) -> Make:
         if name in MAKERS:
-            raise ValueError(f"two tasks are called {name}")
+            first, second = MAKERS[name].make, make
+            raise ValueError(
+                f"two tasks are called {name!r}, in {first.__module__} and in {second.__module__}; rename one"
+            )
         MAKERS[name] = Task(name=name, make=make, about=about, place=place, numbered=numbered, always=always)
         return make
 

@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 from typing import Any, Final
 
-from groundbox.dataset.executor import Executor, Listwise, Part, Shard, listed
+from groundbox.dataset.executor import Executor, Listwise, Part, Shard, WorkerDied, listed
 from groundbox.dataset.item_runs import compressed
 from groundbox.dataset.problem import WORKER_DIED
 from groundbox.dataset.program_runner import Request
@@ -124,6 +124,8 @@ class Judgement(Listwise):
         work = steps.Stepping(cpu_s=self._proof_cpu_s)
         try:
             part = await self._executor.compute(work, Shard(stage=steps.STAGE, number=number, payload=payload))
+        except WorkerDied as died:  # without the number of its shard, which is another one each time
+            return None, f"{WORKER_DIED}: {died.reason}"[:MOST_DETAIL]
         except GroundboxError as error:
             return None, str(error)[:MOST_DETAIL]
         return steps.of_json(part["json"])

@@ -192,7 +192,7 @@ class Rewards:
         """The runs that the completions are about."""
         args = columns.get("args") or [[]] * len(completions)
         rows = _rows(completions, source=source, call=call, args=args)
-        return [Run(row[1], name, json.dumps(_data("args", given))) for row, name, given in rows]
+        return [Run(row[1], name, _arguments(given)) for row, name, given in rows]
 
     async def _traces(self, runs: Sequence[Run]) -> list[Trace | None]:
         """The records of runs, those that are whole."""
@@ -263,7 +263,7 @@ class Rewards:
             asked = _data("question", row[1])
             if not isinstance(asked, Mapping) or asked.get("kind") not in FACTS:
                 raise InvalidArgument("question", f"has to have a kind of {', '.join(sorted(FACTS))}")
-            run, answer = Run(program, name, json.dumps(_data("args", given))), answer_of(row[0])
+            run, answer = Run(program, name, _arguments(given)), answer_of(row[0])
             key = ("fact", answer, json.dumps(dict(asked)), run)
             work.append(Unit("fact", key, (answer, dict(asked), run)))
         return await self._all(work)
@@ -392,6 +392,18 @@ def _data(name: str, value: Any) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(name, f"is no JSON: {str(error)[:100]}") from None
+
+
+def _arguments(value: Any) -> str:
+    """Arguments of a run for `Run`: what JSON has no word for, such as a tuple in a list, stays what it is.
+
+    Raises:
+        InvalidArgument: One is no literal.
+    """
+    try:
+        return json.dumps(literals.encode(literals.decode(_data("args", value))))
+    except NotALiteral as error:
+        raise InvalidArgument("args", f"has one that cannot be read: {error}") from None
 
 
 def _checked(value: Any) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groundbox.dataset.executor import Executor, Listwise, Part, Shard, listed
+from groundbox.dataset.executor import Executor, Listwise, Part, Shard, WorkerDied, listed
 from groundbox.dataset.item_runs import compressed
 from groundbox.dataset.problem import WORKER_DIED, Problem, Provenance
 from groundbox.dataset.problem import Case as ProblemCase
@@ -41,7 +41,7 @@ class Run(NamedTuple):
     """A call of a program that is recorded.
 
     Attributes:
-        args: Arguments, as JSON has them.
+        args: JSON of the form that `literals.encode` gives a list of arguments.
     """
 
     source: str
@@ -77,6 +77,10 @@ class Scored(NamedTuple):
 
 class NoReward(Exception):
     """Nothing can be said of a completion; the message says why."""
+
+
+class Deadly(Exception):
+    """A completion ends each process that holds its steps against the record."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,6 +150,8 @@ async def score(
                 return Scored(await tried(lambda: court.reward(unit)))
             except NoReward as why:
                 return Scored(None, str(why))
+            except Deadly as why:
+                return Scored(None, f"{WORKER_DIED}: {why}", failed=True)
             except CANNOT_RUN:
                 raise
             except (GroundboxError, OSError) as error:
@@ -185,6 +191,7 @@ class _Court:
 
         Raises:
             NoReward: There is none.
+            Deadly: As its docstring says.
             GroundboxError: A sandbox failed.
         """
         found: float = await getattr(self, f"_{unit.kind}")(*unit.given)
@@ -235,7 +242,10 @@ class _Court:
             raise NoReward(f"the run of {run.call} is not recorded whole")
         assert self._executor is not None
         payload = {"text": text, "trace": await asyncio.to_thread(compressed, trace)}
-        part = await self._executor.compute(self._paying, Shard(stage=STAGE, number=0, payload=payload))
+        try:
+            part = await self._executor.compute(self._paying, Shard(stage=STAGE, number=0, payload=payload))
+        except WorkerDied as died:  # no sandbox failed, and another try would end as many processes again
+            raise Deadly(died.reason) from None
         return float(json.loads(part["json"]))
 
     async def _recorded(self, run: Run) -> Trace | None:

@@ -85,13 +85,17 @@ def data_home() -> Path:
     $GROUNDBOX_HOME; else for root /var/lib/groundbox, because root's home is closed to the user ids of guests;
     else `groundbox` in the user's data directory ($XDG_DATA_HOME, ~/.local/share).
     """
+    return Path(_data_home())
+
+
+def _data_home() -> str:
     if chosen := os.environ.get("GROUNDBOX_HOME"):
-        return Path(chosen).absolute()
+        return chosen if os.path.isabs(chosen) else os.path.join(os.getcwd(), chosen)
     if os.geteuid() == 0:
-        return Path("/var/lib/groundbox")
+        return "/var/lib/groundbox"
     data = os.environ.get("XDG_DATA_HOME", "")
     # The XDG specification says that a relative path there is to be ignored.
-    return (Path(data) if os.path.isabs(data) else Path.home() / ".local/share") / "groundbox"
+    return os.path.join(data if os.path.isabs(data) else Path.home() / ".local/share", "groundbox")
 
 
 def get(name: str = "default") -> Environment:
@@ -196,8 +200,10 @@ def current_version(name: str) -> Path | None:
 
 def version_link(name: str) -> str:
     """What `current` points to, or an empty text: changes exactly when the version does, and is cheap to ask."""
-    try:
-        return os.readlink(home(name) / "current")
+    if not _NAME.fullmatch(name):
+        home(name)  # says what a name is
+    try:  # without Path, which would take longer than the question: each run asks it
+        return os.readlink(f"{_data_home()}/environments/{name}/current")
     except OSError:
         return ""
 

@@ -29,7 +29,7 @@ def _modules() -> Sequence[ModuleType]:
 
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, in the order in which their findings are told."""
-    return tuple(rule for module in _modules() for rule in module.RULES)
+    return tuple(rule for module in _modules() for rule in getattr(module, "RULES", ()))
 
 
 def all_codes() -> Mapping[str, str]:
