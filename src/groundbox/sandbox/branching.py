@@ -298,6 +298,8 @@ class Branches:
             )
         except BaseException:  # no descriptors are left: what is there goes on, in its group
             group.count_keepers(-1)
+            if spare is not None:
+                to._template.drop(spare)
             raise
         engine.revive(group)
         if old is not None:
