@@ -464,8 +464,9 @@ async def _unpack(
         if not done.ok:
             raise SandboxLost(done.reason)
     finally:
-        await asyncio.wait([found])
-    if found.exception() is not None:  # something else was in its place
+        await asyncio.wait([found])  # whose descriptor somebody has to take
+        missing = found.exception()
+    if missing is not None:  # something else was in its place
         await template.find_workdir(worker)
     assert worker.workdir is not None
     await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()
