@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import json
 import os
 import threading
 from typing import Any
@@ -26,6 +27,7 @@ from groundbox import (
 from groundbox.jail import cgroup, kernel
 from groundbox.sandbox import branching
 from groundbox.sandbox import engine as engines
+from groundbox.sandbox.portal import PORTAL
 from groundbox.sandbox.sandbox import load_of
 from groundbox.sandbox.template import Template
 from groundbox.sandbox.workdir import Workdir
@@ -501,6 +503,28 @@ def test_without_a_spare_copy_going_back_makes_its_own(box, monkeypatch):
     box.restore(state)
 
     assert _said(box, "print(x)") == "1\n"
+
+
+def test_a_spare_copy_that_is_still_to_come_hides_no_process_of_the_guest(box, monkeypatch):
+    """That nothing else runs while a guest is copied is asked of its group, less what is ours in there."""
+    ask, held = Template._ask, []
+
+    def late(self, identity, order, descriptors):
+        told = json.loads(order)
+        if told.get("op") == "keep" and told["of"] in self._kept:
+            held.append(lambda: ask(self, identity, order, descriptors))
+        else:
+            ask(self, identity, order, descriptors)
+
+    monkeypatch.setattr(Template, "_ask", late)
+    state = box.checkpoint()
+    group = box.asynchronous._loan.worker.cgroup
+
+    assert until(lambda: bool(held))
+    assert group.process_count() == 1
+    PORTAL.loop().call_soon_threadsafe(held[0])
+    assert until(lambda: state._copies[1].answered.done() and group.keepers == 3)
+    assert group.process_count() == 1
 
 
 def test_there_is_no_spare_copy_where_memory_is_short(monkeypatch):

@@ -191,7 +191,7 @@ class _Court:
 
         Raises:
             NoReward: There is none.
-            Deadly: As its docstring says.
+            Deadly: Whoever reads its steps dies of them.
             GroundboxError: A sandbox failed.
         """
         found: float = await getattr(self, f"_{unit.kind}")(*unit.given)
