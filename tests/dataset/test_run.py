@@ -134,6 +134,16 @@ def test_an_answer_that_depends_on_the_hash_seed_is_dropped_with_both():
     )
 
 
+def test_a_run_that_took_too_long_the_second_time_is_no_other_answer():
+    def answer(request, ran):
+        return ran if request.hash_seed == 1 else ended("timeout")
+
+    item, _, _ = judged(answer)
+
+    assert item.drop is not None
+    assert (item.drop.reason, item.drop.detail) == ("timeout", "it ended in time under another hash seed")
+
+
 def test_an_answer_that_only_the_tracer_changes_is_runnable_and_says_so():
     item, _, _ = judged(lambda request, ran: _with_value(ran, request.traced))
 
@@ -253,16 +263,22 @@ def test_a_machine_that_can_run_nothing_ends_the_build():
         judged(unavailable)
 
 
-def test_each_kind_of_run_has_its_own_limit():
-    limits = {}
+def test_each_kind_of_run_has_its_own_limit_and_twice_that_when_it_is_made_again():
+    asked = []
 
-    def note(request, ran):
-        limits[request.traced] = request.cpu_s
+    def differs_traced(request, ran):
+        asked.append((request.hash_seed, request.traced, request.cpu_s))
+        return _with_value(ran, request.traced)
+
+    def is_the_same(request, ran):
+        asked.append((request.hash_seed, request.traced, request.cpu_s))
         return ran
 
-    judged(note, patience=RunLimits(cpu_s=1.0, traced_cpu_s=7.0))
+    for answer in (differs_traced, is_the_same):
+        judged(answer, patience=RunLimits(cpu_s=1.0, traced_cpu_s=7.0))
 
-    assert limits == {False: 1.0, True: 7.0}
+    assert asked[:3] == [(1, False, 1.0), (0, True, 7.0), (0, False, 2.0)]
+    assert asked[3:] == [(1, False, 1.0), (0, True, 7.0), (1, True, 14.0)]
 
 
 def _with_value(ran, value):

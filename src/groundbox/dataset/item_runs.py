@@ -116,6 +116,9 @@ def unpacked(file: bytes, wanted: frozenset[str]) -> Iterator[tuple[str, Trace]]
 
 RUN: Final = "run"
 _TRIES: Final = 3
+_AGAIN: Final = 2.0
+"""Times the limit of processor time, for another run of what has ended within it: a processor that others use, too,
+takes more time for the same work, and that is no difference between two runs."""
 _NOT_DATA: Final = {
     "RecursionError": "recursion-limit",
     "MemoryError": "memory",
@@ -207,14 +210,20 @@ class Runs:
     def __init__(self, problem: Problem, case: Case, runner: Runner, limits: RunLimits) -> None:
         self.problem, self.case, self.runner, self.limits = problem, case, runner, limits
 
-    async def __call__(self, seed: int, *, traced: bool) -> RunResult:
+    async def __call__(self, seed: int, *, traced: bool, again: bool = False) -> RunResult:
+        """Run it once.
+
+        Args:
+            again: Whether such a run has ended within its time before.
+        """
+        cpu_s = self.limits.traced_cpu_s if traced else self.limits.cpu_s
         request = Request(
             source=self.problem.source,
             entry=self.problem.entry,
             case=self.case,
             hash_seed=seed,
             traced=traced,
-            cpu_s=self.limits.traced_cpu_s if traced else self.limits.cpu_s,
+            cpu_s=_AGAIN * cpu_s if again else cpu_s,
             probed=self.limits.stable_only and seed == Seeds().plain,
         )
         return await run_with_retries(self.runner, request)
@@ -251,7 +260,9 @@ async def _judge(
     usable = not _refused(problem, traced)
     # A third run, under the seed of the traced one, tells whether the seed or the tracer made the difference.
     if not usable or not same(plain.answer, traced.answer):
-        again = await runs(seeds.traced, traced=False)
+        again = await runs(seeds.traced, traced=False, again=True)
+        if again.outcome == "timeout":
+            return item.dropped(RUN, again.outcome, "it ended in time under another hash seed"), None
         if _refused(problem, again) or not same(plain.answer, again.answer):
             return item.dropped(RUN, "nondeterministic-output", **_both(plain, again)), None
         item = dataclasses.replace(item, answer=plain.answer, runnable=True)
@@ -265,7 +276,7 @@ async def _examine(item: Item, traced: RunResult, runs: Runs, seeds: Seeds) -> t
     if trace is None or not trace.complete:
         reasons = ["there is no trace"] if trace is None else trace.reasons
         return item.dropped(RUN, "incomplete-trace", "; ".join(reasons)), None
-    other = (await runs(seeds.plain, traced=True)).trace
+    other = (await runs(seeds.plain, traced=True, again=True)).trace
     # By digest: the records themselves may be hundreds of megabytes.
     stable = other is not None and other.complete and other.header.sha256 == trace.header.sha256
     item = dataclasses.replace(item, traced=summary(trace, stable=stable))
