@@ -193,6 +193,20 @@ def test_long_output_is_read_from_the_server(there):
     assert (found.number, found.line) == (50000, "line 49999")
 
 
+def test_pictures_of_files_and_displays_come_along(there):
+    program = (
+        "import matplotlib.pyplot as plt\nfrom IPython.display import display\nfigure = plt.figure(figsize=(20, 10))\n"
+        "figure.savefig('chart.pdf')\nprint('drawn')\ndisplay('a word')\nplt.show()"
+    )
+
+    here, elsewhere = gb.run(program), there.run(program)
+
+    assert [each.preview is not None for each in here.displays] == [False, True]
+    assert [each.preview for each in elsewhere.displays] == [each.preview for each in here.displays]
+    assert elsewhere.artifacts["chart.pdf"].preview.startswith(b"\x89PNG")
+    assert elsewhere.artifacts["chart.pdf"].preview == here.artifacts["chart.pdf"].preview
+
+
 def test_code_with_an_event_loop_uses_it_directly(server):
     async def work():
         async with gb.connect(server.url, api_key=server.token) as there, there.AsyncSandbox() as box:

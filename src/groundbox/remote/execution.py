@@ -62,7 +62,7 @@ def execution_of(told: Mapping[str, Any], fetch: Callable[[str], Fetch]) -> Exec
             dropped_bytes=dropped,
             value=told["value"],
             error=None if error is None else _known(Failure, error),
-            displays=[Display(data=data) for data in told["displays"]],
+            displays=_displays(told["displays"], told.get("display_previews") or {}),
             artifacts=Artifacts([_artifact(each, getting) for each in told["artifacts"]]),
             warnings=[_known(Warning, each) for each in told["warnings"]],
             usage=_known(Usage, told["usage"]),
@@ -121,9 +121,16 @@ class _Output:
                 return found
 
 
+def _displays(told: Sequence[Mapping[str, Any]], previews: Mapping[str, str]) -> list[Display]:
+    return [Display(data=data, preview=_bytes(previews.get(str(number)))) for number, data in enumerate(told)]
+
+
+def _bytes(inline: str | None) -> bytes | None:
+    return None if inline is None else base64.b64decode(inline)
+
+
 def _artifact(told: Mapping[str, Any], fetch: Fetch) -> Artifact:
-    path, inline = told["path"], told.get("base64")
-    data = None if inline is None else base64.b64decode(inline)
+    path, data = told["path"], _bytes(told.get("base64"))
 
     def read() -> bytes:
         if data is not None:
@@ -141,6 +148,7 @@ def _artifact(told: Mapping[str, Any], fetch: Fetch) -> Artifact:
         media_type=told["media_type"],
         sha256=told["sha256"],
         facts=told.get("facts", {}),
+        preview=_bytes((told.get("preview") or {}).get("base64")),
         _read=read,
     )
 

@@ -209,7 +209,7 @@ class Api:
 
     async def _told(self, ran: Ran, artifacts: str) -> dict[str, Any]:
         told = ran.to_dict()
-        if artifacts == "bytes" and told["artifacts"]:
+        if artifacts == "bytes" and (told["artifacts"] or told["displays"]):
             await asyncio.to_thread(_inline, told, ran.execution)
         return told
 
@@ -531,18 +531,41 @@ def _line(record: Record) -> dict[str, Any]:
 
 
 def _inline(told: dict[str, Any], execution: Execution) -> None:
-    """Put the bytes of files into the JSON, as far as they fit; others say why not."""
+    """Put the bytes of previews and files into the JSON, as far as they fit; others say why not.
+
+    Previews go first: they are small, and a client cannot make them of the file. Those of displays stand by number in
+    `display_previews`, because a display is its MIME bundle and nothing else.
+    """
     left = _MOST_INLINE_BYTES
+
+    def fits(size_bytes: int) -> bool:
+        nonlocal left
+        if size_bytes > left:
+            return False
+        left -= size_bytes
+        return True
+
+    for each in told["artifacts"]:
+        preview = execution.artifacts[each["path"]].preview
+        if preview is not None and fits(len(preview)):
+            each["preview"]["base64"] = _base64(preview)
+    previews = {str(number): each.preview for number, each in enumerate(execution.displays)}
+    told["display_previews"] = {
+        number: _base64(preview) for number, preview in previews.items() if preview is not None and fits(len(preview))
+    }
     for each in told["artifacts"]:
         artifact = execution.artifacts[each["path"]]
-        left -= artifact.size_bytes
-        if left < 0:
+        if not fits(artifact.size_bytes):
             each["not_inline"] = f"the files of one reply are over {_MOST_INLINE_BYTES} bytes"
             continue
         try:
-            each["base64"] = base64.b64encode(artifact.read()).decode("ascii")
+            each["base64"] = _base64(artifact.read())
         except GuestFileError as error:
             each["not_inline"] = error.reason
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 def _heartbeat_s(request: Request) -> float | None:
