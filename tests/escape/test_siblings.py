@@ -38,6 +38,36 @@ def test_a_file_of_one_is_not_there_for_the_other(pair, nonce, folder):
     assert other(f"os.path.exists('{folder}/{nonce}')").text == "False"
 
 
+DATA = """
+def own_data():
+    with open('/proc/self/maps') as maps:
+        lines = [line.split() for line in maps if 'groundbox-data' in line]
+    ranges = [[int(number, 16) for number in line[0].split('-')] for line in lines]
+    return ranges, {line[1] for line in lines}
+"""
+
+
+def test_the_data_of_libraries_which_all_have_from_one_file_is_each_ones_own(pair, nonce):
+    """A template keeps it in a file in memory (template/mappings.py), mapped so that writes stay with who writes."""
+    one, other = pair()
+    read = DATA + f"sum(ctypes.string_at(start, end - start).count(b'{nonce}') for start, end in own_data()[0])"
+
+    wrote = one(
+        DATA
+        + f"""
+ranges, rights = own_data()
+for start, end in ranges:
+    ctypes.memmove(end - 64, b'{nonce}', 32)
+again = attempt(lambda: open(f'/proc/self/map_files/{{start:x}}-{{end:x}}', 'r+b').write(b'{nonce}'))
+print(len(ranges) > 3, rights, sep='\\n')
+"""
+    )
+
+    assert wrote.stdout.splitlines() == ["True", "{'rw-p'}"]
+    assert int(one(read).text) > 3
+    assert other(read).text == "0"
+
+
 SYSTEM_V = "libc = ctypes.CDLL(None); KEY = 0x6B657931\n"
 
 

@@ -1,5 +1,6 @@
 """Scenes for test_launching.py, one for each call of this program: a template's side, its launcher, what that makes."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -11,7 +12,7 @@ import sys
 from groundbox.jail import kernel, launch
 from groundbox.jail.kernel import Call
 from groundbox.jail.sealed import Slot
-from groundbox.template import renewing
+from groundbox.template import mappings, renewing
 from groundbox.template.keepers import Keeper, Keepers
 from groundbox.template.launching import Launching
 
@@ -129,12 +130,12 @@ def renewed():
     ctypes.memmove(at + size + (1 << 20), b"alone", 5)
     objects = [os.urandom(100) for _ in range(50_000)]
     before, heap = ctypes.string_at(at, 2 * size), b"".join(objects)
-    mappings = _mappings(at, 2 * size)
+    counted = _mappings(at, 2 * size)
     renewing.renew()
     more = [os.urandom(100) for _ in range(50_000)]
     return {
         "same": before == ctypes.string_at(at, 2 * size) and heap == b"".join(objects) and len(set(more)) == 50_000,
-        "before": mappings,
+        "before": counted,
         "after": _mappings(at, 2 * size),
     }
 
@@ -154,6 +155,50 @@ def wiped():
         os.write(writer, ctypes.string_at(at + size, 6))
         os._exit(0)
     return {"here": ctypes.string_at(at + size, 6).decode(), "in a fork": list(os.read(reader, 6))}
+
+
+def aligned(taking_the_rest):
+    """Memory that is mapped piece by piece between libraries: whether all of it lies in whole huge pages of its own."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    size = 1 << 20
+
+    def mapped(bytes_, permissions):
+        return libc.mmap(None, ctypes.c_size_t(bytes_), permissions, 0x22, -1, ctypes.c_long(0))
+
+    probe = mapped(size, 3)
+    mapped((probe + (1 << 19)) % (2 << 20) + 4096, 0)  # the next piece ends in the midst of a huge page
+    with renewing.whole_huge_pages() if taking_the_rest == "yes" else contextlib.nullcontext():
+        pieces = [mapped(size, 3) for _ in range(3)]
+    mapped(4096, 1)  # a library
+    first, last = min(pieces) // (2 << 20) * (2 << 20), -(-(max(pieces) + size) // (2 << 20)) * (2 << 20)
+    own = [each for each in mappings.all_now() if each.start < last and first < each.end]
+    return {"whole": all(each.permissions == "rw-p" for each in own) and sum(each.size for each in own) >= last - first}
+
+
+def library():
+    """The data of a library, moved into a file: the same, and each process's own from there on."""
+    import pyexpat
+
+    parser = pyexpat.ParserCreate()
+    before = next(each for each in mappings.all_now() if "pyexpat" in each.name)
+    ((start, end),) = mappings._data_of(before.start)
+    content = ctypes.string_at(start, end - start)
+    mappings.join()
+    moved = [each.name for each in mappings.all_now() if each.start <= start < each.end]
+    same = content == ctypes.string_at(start, end - start)
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        parser.Parse("<a/>", True)
+        ctypes.memset(start, 7, end - start)
+        os.write(writer, b"written")
+        os._exit(0)
+    return {
+        "moved": moved,
+        "same": same,
+        "said": os.read(reader, 7).decode(),
+        "here": content == ctypes.string_at(start, end - start) and bool(parser.Parse("<a/>", True)),
+    }
 
 
 def _mappings(at, size):

@@ -64,6 +64,20 @@ def test_memory_that_is_wiped_in_forks_stays_so():
     assert _scene("wiped") == {"here": "secret", "in a fork": [0] * 6}
 
 
+def test_a_heap_takes_no_huge_page_that_a_library_has_a_part_of():
+    assert _scene("aligned", "yes") == {"whole": True}
+    assert _scene("aligned", "no") == {"whole": False}
+
+
+def test_data_of_libraries_lies_in_a_file_that_a_fork_need_not_copy_and_stays_each_processs_own():
+    assert _scene("library") == {
+        "moved": ["/memfd:groundbox-data (deleted)"],
+        "same": True,
+        "said": "written",
+        "here": True,
+    }
+
+
 def test_every_step_of_a_workers_way_is_recorded():
     """So that what the launcher makes goes through what a template's own copy goes through (jail/enter.py)."""
     plan = enter.Plan(backend=NAMESPACES, uid_base=1 << 20, landlock_abi=landlock.abi())

@@ -19,10 +19,11 @@ def _make_room(heap_bytes: int) -> list[bytes]:
     The interpreter asks for memory in pieces of 1 MiB wherever the kernel finds room, between the mappings
     of libraries; pieces that do not line up to 2 MiB cannot become huge. Asked for all at once,
     before any library is mapped, they lie side by side. Some small objects in each keep them from going back.
+    Below the last piece lies a large object that nobody writes to, so that the huge page there is not a library's.
     """
     block = 512
     filled = [bytes(block - bytes.__basicsize__) for _ in range(heap_bytes // block)]
-    return filled[:: (1 << 20) // block // 4]
+    return [*filled[:: (1 << 20) // block // 4], bytes(2 << 20)]
 
 
 _HEAP_BYTES = int(sys.argv[2])
@@ -105,7 +106,10 @@ def main() -> None:
 
     try:
         outer.enter_outer_jail(control, outer.plan_from(order))
-        _ROOM.extend(_make_room(_HEAP_BYTES - _FIRST_BYTES))
+        from groundbox.template import renewing
+
+        with renewing.whole_huge_pages():
+            _ROOM.extend(_make_room(_HEAP_BYTES - _FIRST_BYTES))
         from groundbox.template import serve
 
         serve.run(control, order)

@@ -47,6 +47,10 @@ class Branches(Keepers):
         self._plan = plan
         self._programs: dict[tuple[int | None, int | None], sealed.Program] = {}
         self._badness = _own_badness()
+        self._known: frozenset[tuple[str, int, str]] = frozenset()
+
+    def know_own_files(self) -> None:
+        """Take the files that are mapped now for the template's own. Call it before any guest has run."""
         self._known = frozenset((each.device, each.inode, each.name) for each in _mappings(os.getpid()))
 
     def program(self, disk_bytes: int | None, file_count: int | None) -> sealed.Installed:

@@ -2,11 +2,13 @@
 
 A library takes five: its headers and constants, its code, more constants, what is closed after relocation (RELRO),
 its data; and what begins as zeros (bss) is a sixth. Two are left of them: all that is read or executed, as the file's
-own, and all that is written, as memory without a file.
+own, and all that is written, as it is when the template is ready, in a file in memory that nobody can write to.
 Nothing of this is a wall: what runs here may map what it likes. Failing costs speed only.
 """
 
+import contextlib
 import ctypes
+import fcntl
 import os
 import struct
 from collections.abc import Iterator, Sequence
@@ -22,7 +24,9 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _ELF_64: Final = b"\x7fELF\x02\x01"
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
 _LOAD, _WRITABLE = 1, 2
-_LARGEST_DATA: Final = 1 << 20
+_LARGEST_DATA: Final = 4 << 20
+_LARGEST_ZEROS: Final = 1 << 20
+_FUTURE_WRITE: Final = 0x10  # F_SEAL_FUTURE_WRITE (fcntl(2), Linux 5.1)
 _IN_USE: Final = ("libc.", "libc-", "ld-", "ld.", "libffi", "_ctypes", "libpython")
 """Libraries that write to their data while a copy is made of it and put in its place."""
 
@@ -37,10 +41,6 @@ class Mapping(NamedTuple):
     @property
     def size(self) -> int:
         return self.end - self.start
-
-    def goes_on_in(self, other: "Mapping") -> bool:
-        """Whether the other one is the next part of the same file, in the next place of memory."""
-        return (other.name, other.start, other.offset) == (self.name, self.end, self.offset + self.size)
 
 
 def all_now() -> Iterator[Mapping]:
@@ -74,27 +74,35 @@ def _join_by_permissions(mappings: Sequence[Mapping]) -> None:
     for before, mapping, after in zip([None, *mappings], mappings, [*mappings[1:], None], strict=False):
         if mapping.permissions != "r--p" or ".so" not in mapping.name:
             continue
-        if after is not None and after.permissions == "rw-p" and mapping.goes_on_in(after):
+        if after is not None and after.permissions == "rw-p" and after[::4] == (mapping.end, mapping.name):
             mprotect(*words(mapping.start, mapping.size, READ | WRITE))
         elif any(one is not None and one.permissions == "r-xp" and one.name == mapping.name for one in (before, after)):
             mprotect(*words(mapping.start, mapping.size, READ | EXECUTE))
 
 
 def _join_data(mappings: Sequence[Mapping]) -> None:
-    """Put a copy of a library's data, bss included, in its place, where it takes more than one mapping.
+    """Put a copy of a library's data, bss included, in its place: in one mapping, and of a file in memory.
 
-    The kernel joins neither data with bss nor what lay in two mappings when a process was forked.
+    The kernel joins neither data with bss nor what lay in two mappings when a process was forked. Of memory without a
+    file, a fork copies an entry for each page; of a file's, it copies nothing until something has been written there.
     """
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
+    try:
+        file = os.memfd_create("groundbox-data", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError:
+        return
     for mapping in mappings:
         if mapping.offset or not mapping.permissions.startswith("r") or ".so" not in mapping.name:
             continue
         if os.path.basename(mapping.name).startswith(_IN_USE):
             continue
         for start, end in _data_of(mapping.start):
-            if _parts(mappings, start, end) > 1:
-                _replace(libc, start, end - start)
+            if (parts := _parts(mappings, start, end)) > 0:
+                _replace(libc, file, start, end - start, parts)
+    with contextlib.suppress(OSError):  # nobody has it, or can: it is closed
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | _FUTURE_WRITE)
+    os.close(file)
 
 
 def _data_of(base: int) -> list[tuple[int, int]]:
@@ -128,11 +136,22 @@ def _parts(mappings: Sequence[Mapping], start: int, end: int) -> int:
     return len(parts) if filled == end - start and all(part.permissions == "rw-p" for part in parts) else 0
 
 
-def _replace(libc: ctypes.CDLL, start: int, size: int) -> None:
-    """By memory of the same content, in one call, so that it is there at every moment."""
-    copy = libc.mmap(*words(0, size, READ | WRITE, PRIVATE_ANONYMOUS), -1, 0)
-    if copy in (FAILED, None):
+def _replace(libc: ctypes.CDLL, file: int, start: int, size: int, parts: int) -> None:
+    """By memory of the same content, in one call, so that it is there at every moment.
+
+    What is mostly zeros becomes memory without a file, where that makes it fewer mappings: a file would hold the zeros.
+    """
+    content = ctypes.string_at(start, size)
+    if 2 * len(content.rstrip(b"\0")) >= size:
+        offset = os.fstat(file).st_size
+        if os.pwrite(file, content, offset) < size:
+            return
+        copy = libc.mmap(*words(0, size, READ | WRITE, PRIVATE, file, offset))
+    elif parts > 1 and size <= _LARGEST_ZEROS:
+        copy = libc.mmap(*words(0, size, READ | WRITE, PRIVATE_ANONYMOUS, FAILED, 0))
+        if copy not in (FAILED, None):
+            ctypes.memmove(copy, content, size)
+    else:
         return
-    ctypes.memmove(copy, start, size)
-    if libc.mremap(*words(copy, size, size, MOVE_TO, start)) == -1:
+    if copy not in (FAILED, None) and libc.mremap(*words(copy, size, size, MOVE_TO, start)) == -1:
         libc.munmap(*words(copy, size))

@@ -10,9 +10,11 @@ nothing but machine code that does just that (jail/assembly.py), on x86_64; else
 speed only.
 """
 
+import contextlib
 import ctypes
 import os
 import struct
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from groundbox.jail import kernel
@@ -27,6 +29,8 @@ _PAGE: Final = 4096
 _CODE_AT: Final = 0x40000
 _CODE_BYTES: Final = 0x20000
 _ORDINARY: Final = frozenset(("rd", "wr", "mr", "mw", "me", "ac", "nr", "hg", "sd"))
+_PIECE: Final = 1 << 20
+"""As much as the interpreter asks for at a time."""
 _SMALLEST_BYTES: Final = 256 << 10
 """Of a stretch, and of what lies in its first or last huge page so that the rest of that is worth its memory."""
 
@@ -37,6 +41,30 @@ class _Stretch(NamedTuple):
     first: int
     last: int
     """Where its new mapping begins and ends."""
+
+
+@contextlib.contextmanager
+def whole_huge_pages() -> Iterator[None]:
+    """Let the heap that is asked for meanwhile begin and end with a huge page, so that no library takes part of one.
+
+    The kernel maps one thing below the other. What is left up to the next huge page is taken, and never touched.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    _take_rest_of_huge_page(libc)
+    yield
+    _take_rest_of_huge_page(libc)
+
+
+def _take_rest_of_huge_page(libc: ctypes.CDLL) -> None:
+    """Where the next piece of the heap would be mapped, up from the huge page's beginning."""
+    at = libc.mmap(*words(0, _PIECE, READ | WRITE, PRIVATE_ANONYMOUS, FAILED, 0))
+    if at in (FAILED, None):
+        return
+    libc.munmap(*words(at, _PIECE))
+    end = at + _PIECE
+    if end % HUGE:
+        libc.mmap(*words(end // HUGE * HUGE, end % HUGE, READ | WRITE, PRIVATE_ANONYMOUS | NOREPLACE, FAILED, 0))
 
 
 def renew() -> None:

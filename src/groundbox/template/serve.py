@@ -185,6 +185,8 @@ class _Server:
             listener: What the warden of locks listens to; None for no warden.
         """
         self._held_bytes = rlimits.address_bytes() if self._plan.backend == GVISOR else rlimits.data_bytes()
+        if self._branches is not None:
+            self._branches.know_own_files()
         for keepers in self._sets():
             be = functools.partial(self._be_launched, keepers.shift)
             self._launchings[keepers.shift] = Launching(self._plan, keepers, be, held_bytes=self._held_bytes)
