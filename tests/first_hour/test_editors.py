@@ -248,6 +248,8 @@ def test_a_wrong_argument_of_a_value_names_the_right_one(make, given, message):
         ({"files": {"a.csv": "\ud800"}},
          "a.csv: holds half of a surrogate pair, which is no text; give bytes instead"),
         ({"environment": None}, "environment: must be the name of an environment, such as 'default', not None"),
+        ({"backend": ["landlock"]}, "backend: must be the name of a backend, such as 'namespaces', not of type list"),
+        ({"profile": 1}, "profile: must be None or the name of a profile, such as 'science', not 1"),
         ({"waive": "cgroup"}, "waive: must be a list of layers, such as ['cgroup'], not 'cgroup'"),
         ({"hash_seed": "0"}, "hash_seed: must be None or a whole number from 0 to 4294967295, not '0'"),
         ({"hash_seed": -1}, "hash_seed: must be None or a whole number from 0 to 4294967295, not -1"),

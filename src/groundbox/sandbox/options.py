@@ -212,6 +212,10 @@ def _wrong_seed(value: Any) -> str:
 
 _WRONG: Final[Mapping[str, Callable[[Any], str]]] = {
     "environment": lambda value: "" if isinstance(value, str) else "the name of an environment, such as 'default'",
+    "backend": lambda value: "" if isinstance(value, str) else "the name of a backend, such as 'namespaces'",
+    "profile": lambda value: (
+        "" if value is None or isinstance(value, str) else "None or the name of a profile, such as 'science'"
+    ),
     "waive": _wrong_waive,
     "hash_seed": _wrong_seed,
     "databases": lambda value: "" if _is_list(value) else "names to databases or URLs, or a list of names",

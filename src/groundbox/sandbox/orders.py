@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from groundbox.execution import Execution, Warning
@@ -33,8 +33,8 @@ class Ordered(NamedTuple):
     studying: asyncio.Future[Any] | None
 
 
-@contextlib.asynccontextmanager
-async def ordered(
+@contextlib.contextmanager
+def ordered(
     program: languages.Program,
     runtime: languages.Runtime,
     frame: dict[str, Any],
@@ -46,7 +46,7 @@ async def ordered(
     memory: TraceMemory | None,
     brought: bytes | None,
     session: Session | None = None,
-) -> AsyncIterator[Ordered]:
+) -> Iterator[Ordered]:
     """The order, and what it needs for as long as it runs.
 
     Args:

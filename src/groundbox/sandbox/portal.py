@@ -352,6 +352,8 @@ async def run_async(source: str, **given: Unpack[options.OneRunOptions]) -> Exec
         for_sandbox["limits"] = Limits(wall_s=wall_s, cpu_s=max(wall_s, limits.cpu_s or wall_s))
     for_sandbox.setdefault("profile", "science" if files else None)
     sandbox = AsyncSandbox(**for_sandbox)
+    if not files:
+        return await sandbox.run_last(source, **for_run)
     try:
         for path, data in files.items():
             await sandbox.files.write(path, data)

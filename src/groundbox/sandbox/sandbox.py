@@ -459,7 +459,7 @@ class AsyncSandbox:
         limits = self.limits
         async with self._lock:
             self._check_open()
-            revived = await self._revived(restart)
+            revived = None if self._loan is None and self._lost is None else await self._revived(restart)
             profile = self._profile or languages.profile_for(language, program.source, program.mode)
             loan = await self._borrow(profile, traced=recorded is not None)
             if recorded is not None and recorded.core == "native" and not loan.template.recipe.tracer:
@@ -477,7 +477,7 @@ class AsyncSandbox:
                 if memory is not None:
                     os.close(memory.descriptor)
                 raise
-            async with ordered(
+            with ordered(
                 program,
                 runtime,
                 frame,
@@ -714,7 +714,7 @@ class AsyncSandbox:
         if known is not None:
             return known
         network = "proxy" if self.network.allow else "loopback" if self.network.loopback else "off"
-        made = self._setups[profile, traced, self._branching] = engines.Setup(
+        made = self._setups[profile, traced, self._branching] = _made_setup(
             environment=self._environment,
             profile=profile,
             backend=self._backend,
@@ -729,6 +729,10 @@ class AsyncSandbox:
     def _check_open(self) -> None:
         if self._closed:
             raise SandboxClosed
+
+
+_made_setup: Final = functools.lru_cache(maxsize=256, typed=True)(engines.Setup)
+"""Checked once for all sandboxes of one kind."""
 
 
 class Asked(NamedTuple):

@@ -330,16 +330,18 @@ class Template:
         Raises:
             OSError: There are no descriptors left. None of those that there were is kept.
         """
-        with contextlib.ExitStack() as opened:
-            joins = joined.join_descriptors() if joined else []
-            for descriptor in joins:
-                opened.callback(os.close, descriptor)
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        joins = joined.join_descriptors() if joined else []
+        opened: list[int] = [*joins]
+        try:
             out_reader, out_writer = os.pipe2(os.O_CLOEXEC)
-            opened.callback(os.close, out_reader)
-            opened.callback(os.close, out_writer)
+            opened += (out_reader, out_writer)
             err_reader, err_writer = os.pipe2(os.O_CLOEXEC)
-            opened.pop_all()
+            opened += (err_reader, err_writer)
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        except OSError:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
         for reader in (out_reader, err_reader):
             os.set_blocking(reader, False)
         worker = Worker(

@@ -82,7 +82,7 @@ class Worker:
         self._streams = streams
         self._pidfd = -1
         self._signal_by = signal_by
-        self._doomed = False
+        self._doomed = self._is_killed = False
         self._interrupted: Report | None = None
         self._is_left = False
         self._on_end = on_end
@@ -159,7 +159,8 @@ class Worker:
         if self._unpacking is not None:
             self._unpacking.add_done_callback(lambda _: self.has_ended(ended))
             return
-        self._peak_bytes = self.peak_memory_bytes()  # while its group is there
+        if not self._is_left:
+            self._peak_bytes = self.peak_memory_bytes()  # while its group is there
         self.ended = ended
         if self._report is not None:
             self._report.ended = ended
@@ -287,7 +288,9 @@ class Worker:
     def kill(self) -> None:
         """End the worker and everything in it, at once or when it is there. Await `wait` for the end."""
         self._doomed = True
-        self._signal(signal.SIGKILL)
+        if not self._is_killed:
+            self._signal(signal.SIGKILL)
+            self._is_killed = self._pidfd >= 0
 
     async def stopped(self) -> None:
         """Until no process of the worker runs any more, so that nobody changes its files."""
@@ -596,7 +599,7 @@ class Worker:
         """
         screen = None if self._order is None else self._order.screen
         if wire.is_small(body) and (screen is None or len(body) <= HERE_BYTES):
-            self._take(_unpacked(body, screen)[0])
+            self._take(_unpacked(body, screen))
             return
         report = self._report
 
@@ -615,7 +618,7 @@ class Worker:
                 self._read_on(self._report)
 
         self._look_away()
-        self._unpacking = decoded(_unpacked, body, screen)
+        self._unpacking = decoded(_timed, body, screen)
         self._unpacking.add_done_callback(go_on)
 
     def _take(self, frame: wire.Frame) -> None:
@@ -658,7 +661,6 @@ class Worker:
 
     def _prepare(self) -> None:
         """Do what the first run would otherwise wait for."""
-        self._listen()
         if self.cgroup is not None and not self.has_resident:  # whose start is no part of the first run
             self._cpu_s_when_ready = self.cgroup.cpu_s()
 
@@ -720,13 +722,18 @@ class Worker:
             self.listener.close()
 
 
-def _unpacked(body: bytes, screen: Screen | None) -> tuple[wire.Frame, float]:
-    """The frame, with what may be shown of a display, and the processor time that it took."""
-    begun = time.thread_time()
+def _unpacked(body: bytes, screen: Screen | None) -> wire.Frame:
+    """The frame, with what may be shown of a display."""
     frame = wire.decode(body)
     if screen is not None and isinstance(frame, wire.Shown):
         bundle = frame.bundle
         data = screened(screen, bundle.data)
         size = max(bundle.size_bytes, sum(len(str(content)) for content in data.values()))
         frame = frame._replace(bundle=bundle._replace(data=data, size_bytes=size))
-    return frame, time.thread_time() - begun
+    return frame
+
+
+def _timed(body: bytes, screen: Screen | None) -> tuple[wire.Frame, float]:
+    """`_unpacked`, and the processor time that it took."""
+    begun = time.thread_time()
+    return _unpacked(body, screen), time.thread_time() - begun
