@@ -108,8 +108,9 @@ def main() -> None:
         outer.enter_outer_jail(control, outer.plan_from(order))
         from groundbox.template import renewing
 
-        with renewing.whole_huge_pages():
-            _ROOM.extend(_make_room(_HEAP_BYTES - _FIRST_BYTES))
+        if _HEAP_BYTES > _FIRST_BYTES:
+            with renewing.whole_huge_pages():
+                _ROOM.extend(_make_room(_HEAP_BYTES - _FIRST_BYTES))
         from groundbox.template import serve
 
         serve.run(control, order)
