@@ -178,10 +178,9 @@ def aligned(taking_the_rest):
 
 def library():
     """The data of a library, moved into a file: the same, and each process's own from there on."""
-    import pyexpat
+    import _json
 
-    parser = pyexpat.ParserCreate()
-    before = next(each for each in mappings.all_now() if "pyexpat" in each.name)
+    before = next(each for each in mappings.all_now() if "/_json." in each.name)
     ((start, end),) = mappings._data_of(before.start)
     content = ctypes.string_at(start, end - start)
     mappings.join()
@@ -189,7 +188,6 @@ def library():
     same = content == ctypes.string_at(start, end - start)
     reader, writer = os.pipe()
     if os.fork() == 0:
-        parser.Parse("<a/>", True)
         ctypes.memset(start, 7, end - start)
         os.write(writer, b"written")
         os._exit(0)
@@ -197,7 +195,7 @@ def library():
         "moved": moved,
         "same": same,
         "said": os.read(reader, 7).decode(),
-        "here": content == ctypes.string_at(start, end - start) and bool(parser.Parse("<a/>", True)),
+        "here": content == ctypes.string_at(start, end - start) and _json.scanstring('"a"', 1, True) == ("a", 3),
     }
 
 

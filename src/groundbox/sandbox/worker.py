@@ -660,7 +660,8 @@ class Worker:
             self._asking.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _prepare(self) -> None:
-        """Do what the first run would otherwise wait for."""
+        """Do what the first run would otherwise wait for. What was written until now is none of its output."""
+        self._drain()
         if self.cgroup is not None and not self.has_resident:  # whose start is no part of the first run
             self._cpu_s_when_ready = self.cgroup.cpu_s()
 

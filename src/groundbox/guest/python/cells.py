@@ -104,6 +104,7 @@ class CellRunner:
                 self.emit = emit
                 _signal.signal(_signal.SIGINT, handler)
         self.forget()
+        figures.after_fork()  # a fork is without their descriptors before it comes to that by itself
 
     def after_fork(self) -> None:
         """Give this child randomness and descriptors of its own, and the prompt's import path."""
