@@ -49,6 +49,24 @@ def test_folders_of_processes_that_are_gone_are_removed(made):
     assert (os.path.exists(gone), os.path.exists(made)) == (False, True)
 
 
+def test_folders_that_another_process_removes_meanwhile_are_nobodys_concern(made, monkeypatch):
+    gone = made.replace(f"groundbox-{os.getpid()}-", "groundbox-999999999-")
+    os.mkdir(gone)
+
+    def start_time(pid):
+        if pid == 999999999:
+            os.rmdir(gone)
+            return 0
+        return real(pid)
+
+    real = private.start_time
+    monkeypatch.setattr(private, "start_time", start_time)
+
+    private.remove_abandoned()
+
+    assert not os.path.exists(gone)
+
+
 def test_folders_of_another_containers_processes_are_left_alone(made):
     inode = os.stat("/proc/self/ns/pid").st_ino
     others = made.replace(f"groundbox-{os.getpid()}-", "groundbox-999999999-").replace(f"-{inode}-", f"-{inode + 1}-")

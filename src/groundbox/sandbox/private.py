@@ -38,9 +38,10 @@ def remove_abandoned() -> None:
         match = _NAME.fullmatch(entry.name)
         if match is None or int(match[3]) != pid_namespace() or str(start_time(int(match[1]))) == match[2]:
             continue
-        found = entry.stat(follow_symlinks=False)
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
-            remove(entry.path)
+        with contextlib.suppress(FileNotFoundError):  # another process removes them, too
+            found = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                remove(entry.path)
 
 
 def make_kept(prefix: str) -> str:
