@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from groundbox.jail import cgroup
 from groundbox.sandbox import private
 from groundbox.sandbox.workdir import Workdir
 from groundbox.testing.base import until
@@ -59,7 +60,7 @@ def test_folders_that_another_process_removes_meanwhile_are_nobodys_concern(made
             return 0
         return real(pid)
 
-    real = private.start_time
+    real = cgroup.start_time
     monkeypatch.setattr(private, "start_time", start_time)
 
     private.remove_abandoned()
