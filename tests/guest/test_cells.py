@@ -166,6 +166,7 @@ def test_the_template_is_left_as_if_nothing_had_run(run_cells):
             "__spec__",
         ],
         "sigint": True,
+        "fonts": 0,
     }
 
 
@@ -175,6 +176,13 @@ def test_the_template_with_ipython_has_one_thread_and_writes_no_file(run_cells, 
     assert json.loads(ran.stdout)["threads"] == 1
     assert ran.last == plain("(2, 0)")
     assert list(workdir.iterdir()) == []
+
+
+def test_the_template_holds_no_font_open(run_cells):
+    """A fork has other files by the same numbers, which it would close when it drops the fonts."""
+    ran = run_cells("1", imports=["matplotlib.pyplot"], warm=True, template_facts=True, fork=True)
+
+    assert json.loads(ran.stdout)["fonts"] == 0
 
 
 def test_forks_draw_different_numbers(run_cells):

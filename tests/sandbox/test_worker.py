@@ -165,3 +165,28 @@ def test_an_interrupt_of_a_run_that_is_over_is_not_handed_on():
         return await asyncio.wait_for(process.wait(), 10)
 
     assert asyncio.run(scenario()) == -signal.SIGTERM
+
+
+def test_what_was_written_before_the_first_run_is_none_of_its_output():
+    """A template's own objects may have a word on standard error when they are dropped in a fork."""
+
+    async def scenario():
+        worker, theirs, writers = _worker()
+        for writer in writers:
+            os.write(writer, b"before")
+        folder = os.open("/proc/self/task", os.O_RDONLY | os.O_DIRECTORY)
+        socket.send_fds(theirs, [_frame({"ev": "ready"})], [folder])
+        os.close(folder)
+        await asyncio.wait_for(worker.ready(), 10)
+        running = asyncio.ensure_future(worker.run(_order("1")))
+        await asyncio.sleep(0.05)
+        os.write(writers[0], b"meanwhile")
+        worker.has_ended(Ended(9, 0.0, 0))
+        report = await asyncio.wait_for(running, 10)
+        worker.workdir.close()
+        theirs.close()
+        for writer in writers:
+            os.close(writer)
+        return report.stdout.text(), report.stderr.text()
+
+    assert asyncio.run(scenario()) == ("meanwhile", "")

@@ -7,6 +7,9 @@ import time
 
 import pytest
 
+import groundbox as gb
+from groundbox.server import api
+
 
 def events_of(client, path, **body):
     """Kinds and data of a stream's events."""
@@ -72,6 +75,24 @@ def test_files_go_in_and_come_out_with_the_reply(client):
     assert [(each["path"], base64.b64decode(each["base64"])) for each in execution["artifacts"]] == [
         ("out.bin", b"\xff\x01\x00")
     ]
+
+
+def test_previews_that_do_not_fit_into_a_reply_are_told(monkeypatch):
+    program = (
+        "import matplotlib.pyplot as plt\nfigure = plt.figure(figsize=(20, 10))\n"
+        "figure.savefig('chart.pdf')\nplt.show()"
+    )
+    execution = gb.run(program)
+    told = execution.to_dict()
+    fits = len(execution.artifacts["chart.pdf"].preview)
+    monkeypatch.setattr(api, "_MOST_INLINE_BYTES", fits)
+
+    api._inline(told, execution)
+
+    assert base64.b64decode(told["artifacts"][0]["preview"]["base64"]) == execution.artifacts["chart.pdf"].preview
+    assert told["display_previews"] == {}
+    (message,) = (each["message"] for each in told["warnings"] if each["code"] == "artifact.unseen")
+    assert message == f"previews left out of this reply, as all together are over {fits} bytes: 1"
 
 
 def test_files_of_a_run_can_be_asked_for_after_it(client):

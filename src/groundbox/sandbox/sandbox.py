@@ -134,7 +134,6 @@ class AsyncSandbox:
         self._start_s = 0.0
         self._runs = 0
         self._used = False
-        self._setups: dict[tuple[str, bool, bool], engines.Setup] = {}
         self._python: str | None = None
         self._isolation: Isolation | None = None
         self._setup(profile or "bare")
@@ -710,11 +709,8 @@ class AsyncSandbox:
         loan.pool.returned()
 
     def _setup(self, profile: str, *, traced: bool = False) -> engines.Setup:
-        known = self._setups.get((profile, traced, self._branching))
-        if known is not None:
-            return known
         network = "proxy" if self.network.allow else "loopback" if self.network.loopback else "off"
-        made = self._setups[profile, traced, self._branching] = _made_setup(
+        return _checked_setup(
             environment=self._environment,
             profile=profile,
             backend=self._backend,
@@ -724,14 +720,13 @@ class AsyncSandbox:
             traced=traced,
             branching=self._branching,
         )
-        return made
 
     def _check_open(self) -> None:
         if self._closed:
             raise SandboxClosed
 
 
-_made_setup: Final = functools.lru_cache(maxsize=256, typed=True)(engines.Setup)
+_checked_setup: Final = functools.lru_cache(maxsize=256, typed=True)(engines.Setup)
 """Checked once for all sandboxes of one kind."""
 
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from groundbox.errors import GuestFileError, InvalidArgument
-from groundbox.execution import Event, Execution
+from groundbox.execution import Event, Execution, Warning
 from groundbox.sandbox import environments, languages
 from groundbox.server import openapi, schemas
 from groundbox.server.keys import Key
@@ -536,7 +536,7 @@ def _inline(told: dict[str, Any], execution: Execution) -> None:
     Previews go first: they are small, and a client cannot make them of the file. Those of displays stand by number in
     `display_previews`, because a display is its MIME bundle and nothing else.
     """
-    left = _MOST_INLINE_BYTES
+    left, left_out = _MOST_INLINE_BYTES, 0
 
     def fits(size_bytes: int) -> bool:
         nonlocal left
@@ -545,14 +545,19 @@ def _inline(told: dict[str, Any], execution: Execution) -> None:
         left -= size_bytes
         return True
 
-    for each in told["artifacts"]:
-        preview = execution.artifacts[each["path"]].preview
-        if preview is not None and fits(len(preview)):
-            each["preview"]["base64"] = _base64(preview)
-    previews = {str(number): each.preview for number, each in enumerate(execution.displays)}
-    told["display_previews"] = {
-        number: _base64(preview) for number, preview in previews.items() if preview is not None and fits(len(preview))
-    }
+    told["display_previews"] = {}
+    files = [(execution.artifacts[each["path"]].preview, each["preview"], "base64") for each in told["artifacts"]]
+    shown = [(each.preview, told["display_previews"], str(number)) for number, each in enumerate(execution.displays)]
+    for preview, into, key in (*files, *shown):
+        if preview is None:
+            continue
+        if fits(len(preview)):
+            into[key] = _base64(preview)
+        else:
+            left_out += 1
+    if left_out:
+        message = f"previews left out of this reply, as all together are over {_MOST_INLINE_BYTES} bytes: {left_out}"
+        told["warnings"].append(dataclasses.asdict(Warning(code="artifact.unseen", tier="note", message=message)))
     for each in told["artifacts"]:
         artifact = execution.artifacts[each["path"]]
         if not fits(artifact.size_bytes):

@@ -42,6 +42,10 @@ class Mapping(NamedTuple):
     def size(self) -> int:
         return self.end - self.start
 
+    def goes_on_in(self, other: "Mapping") -> bool:
+        """Whether the other one is the next part of the same library, in the next place of memory."""
+        return (other.name, other.start) == (self.name, self.end)
+
 
 def all_now() -> Iterator[Mapping]:
     """Every mapping of this process, as they were at the first."""
@@ -74,7 +78,7 @@ def _join_by_permissions(mappings: Sequence[Mapping]) -> None:
     for before, mapping, after in zip([None, *mappings], mappings, [*mappings[1:], None], strict=False):
         if mapping.permissions != "r--p" or ".so" not in mapping.name:
             continue
-        if after is not None and after.permissions == "rw-p" and after[::4] == (mapping.end, mapping.name):
+        if after is not None and after.permissions == "rw-p" and mapping.goes_on_in(after):
             mprotect(*words(mapping.start, mapping.size, READ | WRITE))
         elif any(one is not None and one.permissions == "r-xp" and one.name == mapping.name for one in (before, after)):
             mprotect(*words(mapping.start, mapping.size, READ | EXECUTE))
@@ -92,17 +96,16 @@ def _join_data(mappings: Sequence[Mapping]) -> None:
         file = os.memfd_create("groundbox-data", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError:
         return
-    for mapping in mappings:
-        if mapping.offset or not mapping.permissions.startswith("r") or ".so" not in mapping.name:
-            continue
-        if os.path.basename(mapping.name).startswith(_IN_USE):
-            continue
-        for start, end in _data_of(mapping.start):
-            if (parts := _parts(mappings, start, end)) > 0:
-                _replace(libc, file, start, end - start, parts)
-    with contextlib.suppress(OSError):  # nobody has it, or can: it is closed
+    with open(file, "rb"), contextlib.suppress(OSError):  # such as no memory for it, or a limit of files' sizes
+        for mapping in mappings:
+            if mapping.offset or not mapping.permissions.startswith("r") or ".so" not in mapping.name:
+                continue
+            if os.path.basename(mapping.name).startswith(_IN_USE):
+                continue
+            for start, end in _data_of(mapping.start):
+                if (parts := _parts(mappings, start, end)) > 0:
+                    _replace(libc, file, start, end - start, parts)
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | _FUTURE_WRITE)
-    os.close(file)
 
 
 def _data_of(base: int) -> list[tuple[int, int]]:

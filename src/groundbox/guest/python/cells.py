@@ -104,7 +104,7 @@ class CellRunner:
                 self.emit = emit
                 _signal.signal(_signal.SIGINT, handler)
         self.forget()
-        figures.after_fork()  # a fork is without their descriptors before it comes to that by itself
+        figures.close_fonts()  # in a fork their descriptors are closed already, and may be other files' by now
 
     def after_fork(self) -> None:
         """Give this child randomness and descriptors of its own, and the prompt's import path."""
@@ -112,7 +112,7 @@ class CellRunner:
             sys.path.insert(0, "")
         with chance.unwatched():
             reseed()
-        figures.after_fork()
+        figures.close_fonts()
 
     def let_go_of_loop(self) -> None:
         """Close the loop of top-level awaits, unless something waits on it; the next await makes another one."""

@@ -96,7 +96,7 @@ def png(figure: Any) -> bytes:
     return stream.getvalue()
 
 
-def after_fork() -> None:
+def close_fonts() -> None:
     """Drop cached fonts: each holds a descriptor whose offset all forks would share."""
     manager: Any = sys.modules.get("matplotlib.font_manager")
     if manager is not None:
