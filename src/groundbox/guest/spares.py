@@ -246,6 +246,8 @@ class Spares(Generic[Held]):
 
     def drop(self) -> None:
         """A run of another kind begins."""
+        if self._last is None:  # nothing was taken since, so that nothing was started
+            return
         self._last, self._repeated = None, False
         self.end()
         self._turns.end()

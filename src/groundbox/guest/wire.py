@@ -5,7 +5,6 @@ Descriptors travel with the first byte of the frame that speaks of them.
 """
 
 import json
-import os
 import socket
 import struct
 import time
@@ -14,8 +13,11 @@ from typing import Any
 
 _LENGTH = struct.Struct("<I")
 _as_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, default=repr).encode
+_of_json = json.JSONDecoder().raw_decode
 _MOST_DESCRIPTORS = 4
-
+_MOST_AT_ONCE = 1 << 20
+_DESCRIPTOR = struct.Struct("i")
+_ROOM_FOR_DESCRIPTORS = socket.CMSG_LEN(_MOST_DESCRIPTORS * _DESCRIPTOR.size)
 
 MOST_FRAME_BYTES = 16 * 1024 * 1024
 MOST_VALUES = 200_000
@@ -50,8 +52,10 @@ class Wire:
         """Send what `framed` gave."""
         data = memoryview(frame)
         if descriptors:
-            data = data[socket.send_fds(self._socket, [data], list(descriptors)) :]
-        self._socket.sendall(data)
+            packed = b"".join(map(_DESCRIPTOR.pack, descriptors))
+            data = data[self._socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)]) :]
+        if data:
+            self._socket.sendall(data)
 
     def receive(self) -> tuple[dict[str, Any], list[int]]:
         """The next frame and the descriptors that came with it, which the caller owns.
@@ -59,10 +63,17 @@ class Wire:
         Raises:
             HostGone: The socket is closed.
         """
-        head, descriptors = self._first_bytes()
+        head, ancillary, _, _ = self._socket.recvmsg(_LENGTH.size, _ROOM_FOR_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        if not head:
+            raise HostGone
+        descriptors = _received(ancillary) if ancillary else []
+        if len(head) < _LENGTH.size:
+            head += self._exactly(_LENGTH.size - len(head))
         (length,) = _LENGTH.unpack(head)
-        frame = json.loads(self._exactly(length))
-        return frame, descriptors
+        body = self._socket.recv(min(length, _MOST_AT_ONCE))
+        if len(body) < length:
+            body += self._exactly(length - len(body))
+        return _of_json(body.decode())[0], descriptors
 
     def send_in_order(self, frame: dict[str, Any], streams: Sequence[int]) -> None:
         """Send one frame so that a host which reads as things come hears it between what is printed before and after.
@@ -78,18 +89,10 @@ class Wire:
         self.send(frame)
         _wait_until_read(self._socket.fileno(), "TIOCOUTQ")
 
-    def _first_bytes(self) -> tuple[bytes, list[int]]:
-        data, descriptors, _, _ = socket.recv_fds(self._socket, _LENGTH.size, _MOST_DESCRIPTORS)
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, False)
-        if not data:
-            raise HostGone
-        return data + self._exactly(_LENGTH.size - len(data)), descriptors
-
     def _exactly(self, count: int) -> bytes:
         parts = []
         while count:
-            part = self._socket.recv(min(count, 1 << 20))
+            part = self._socket.recv(min(count, _MOST_AT_ONCE))
             if not part:
                 raise HostGone
             parts.append(part)
@@ -101,6 +104,16 @@ def framed(frame: dict[str, Any]) -> bytes:
     """A small frame, as it is sent."""
     body = _encode(frame)
     return _LENGTH.pack(len(body)) + body
+
+
+def _received(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
+    """The descriptors that came along."""
+    return [
+        descriptor
+        for level, kind, data in ancillary
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+        for (descriptor,) in _DESCRIPTOR.iter_unpack(data[: len(data) // _DESCRIPTOR.size * _DESCRIPTOR.size])
+    ]
 
 
 def _wait_until_read(descriptor: int, unread: str) -> None:

@@ -57,11 +57,13 @@ class Worker:
         set_limits: LimitSetter,
         alone: bool,
         guarded: bool,
+        temporary: str = "/tmp",
         apart: int = -1,
     ) -> None:
         """Args:
         alone: Whether this process is the first of a pid namespace, so that it may end all others.
         guarded: Whether its memory is closed to a script while that runs.
+        temporary: Its folder for files that nobody asks for.
         apart: What keeps programs apart (apart.py); -1 where nothing does.
         """
         self._wire = Wire(sock)
@@ -75,6 +77,7 @@ class Worker:
         self._commands = Commands(self._children, self._wire.send, apart)
         self._processes = Processes(self._children, set_limits)
         self._workdir = workdir
+        self._outside = Outside(temporary)
         self._is_copied = False
         self._parking = Parking(0, cells, os.path.dirname(workdir), apart)
         self._core = ""
@@ -87,6 +90,18 @@ class Worker:
             "command": self._commands.run,
             "resident": self._residents.run,
             "sql": self._run_sql,
+        }
+        self._orders: dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]]] = {
+            "run": self._run,
+            "put": self._files.put,
+            "mkdir": self._files.mkdir,
+            "remove": self._files.remove,
+            "get": self._files.get,
+            "stat": self._files.stat,
+            "scan": self._files.scan,
+            "realpath": self._files.realpath,
+            "start": self._start,
+            "unpack": lambda order, descriptors: self._parking.unpack(order, descriptors),
         }
         self._sql: Any = None
         self._tools: Any = None
@@ -112,19 +127,6 @@ class Worker:
 
     def serve(self) -> None:
         """Obey until the host is gone."""
-        orders: dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any]]] = {
-            "run": self._run,
-            "put": self._files.put,
-            "mkdir": self._files.mkdir,
-            "remove": self._files.remove,
-            "get": self._files.get,
-            "stat": self._files.stat,
-            "scan": self._files.scan,
-            "realpath": self._files.realpath,
-            "start": self._start,
-            "unpack": self._parking.unpack,
-        }
-        outside = Outside(os.environ.get("TMPDIR", "/tmp"))
         while True:
             try:
                 order, descriptors = self._wire.receive()
@@ -133,8 +135,8 @@ class Worker:
             if order["op"] == "park":
                 self._park(order, descriptors)
                 continue
-            answer = orders[order["op"]](order, descriptors)
-            if order["op"] == "run" and (left := outside.new()):
+            answer = self._orders[order["op"]](order, descriptors)
+            if order["op"] == "run" and (left := self._outside.new()):
                 answer = {**answer, "outside": left}
             for descriptor in descriptors:
                 _close(descriptor)
@@ -268,9 +270,11 @@ class Worker:
 
     def _watch(self, order: dict[str, Any]) -> Watch | None:
         """Watch pandas, if that is asked for and the program can come to it: by an import, or by a variable."""
+        if not order.get("checks"):
+            return None
         names = self._cells.namespace if order["mode"] == "cell" else ()
-        fresh = all(name[:1] == "_" or name in ("In", "Out") for name in names)
-        if not order.get("checks") or (fresh and profile_for(order["source"]) == "bare"):
+        own = [name for name in names if name[:1] != "_" and name not in ("In", "Out")]
+        if not own and profile_for(order["source"]) == "bare":
             return None
         watch = Watch()
         watch.begin()

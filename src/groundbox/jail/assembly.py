@@ -13,7 +13,7 @@ import errno
 import fcntl
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from . import kernel
@@ -203,9 +203,14 @@ def map_at(at: int, size: int, protection: int, flags: int, descriptor: int) -> 
     kernel.call("mmap", at, size, protection, flags, descriptor, 0)
 
 
+def function_at(address: int) -> Callable[[int], int]:
+    """The function `long f(long)` that is there, or will be when it is called."""
+    return ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_long)(address)
+
+
 def call_at(address: int, argument: int) -> int:
     """Call a function `long f(long)` there."""
-    return int(ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_long)(address)(argument))
+    return function_at(address)(argument)
 
 
 def block_signals() -> None:

@@ -356,6 +356,8 @@ def launched_entry(
                 kernel.chdir(rootfs.WORKDIR)
             if step.layer == "rlimits":
                 rlimits.set_for_run(cpu_s=cpu_s, memory_bytes=memory_bytes, held_bytes=held_bytes, spent_s=0.0)
+            if step.layer == "descriptors" and plan.uid_base is not None:  # else it counts what others have under way
+                rlimits.set_open_files(own_user=True)
             steps += [call._replace(step=step.layer) for call in calls[len(steps) :]]
     return launch.Entry(steps, flags=clone_flags(plan) & ~namespaces.NEWNET, shift=sealed.BIRTHS)
 

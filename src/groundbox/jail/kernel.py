@@ -54,6 +54,23 @@ def call(name: str, *arguments: Any) -> int:
     return result
 
 
+class Prepared:
+    """One system call, whose arguments are ready for it."""
+
+    def __init__(self, name: str, *arguments: int) -> None:
+        self._name = name
+        self._words = tuple(map(ctypes.c_long, (_NUMBERS[name], *arguments)))
+
+    def __call__(self) -> None:
+        """Make it.
+
+        Raises:
+            KernelRefused: It failed.
+        """
+        if _SYSCALL(*self._words) < 0:
+            refuse(self._name)
+
+
 def prctl(what: str, option: int, *arguments: int) -> int:
     """`prctl(2)`; `what` is for the error message."""
     try:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from . import kernel, namespaces
-from .assembly import ANONYMOUS, EXECUTE, FIXED, NOREPLACE, PRIVATE, READ, WRITE, Assembly, call_at, map_at
+from .assembly import ANONYMOUS, EXECUTE, FIXED, NOREPLACE, PRIVATE, READ, WRITE, Assembly, function_at, map_at
 from .kernel import Call
 from .sealed import Order, Slot
 
@@ -92,6 +92,10 @@ class Launcher:
         it.jump("loop")
         it.end_failed(Slot.ERROR + shift)
         self._descriptor = it.sealed()
+        # Who is launched goes on in `start`, and has these made already: to make one writes to its type.
+        self._start = function_at(it.address("start"))
+        self._text = (ctypes.c_char * _TEXT_BYTES).from_address(_TEXT_AT)
+        self._unmap = kernel.Prepared("munmap", _LOOP_AT, _END - _LOOP_AT)
 
     def start(self, wake: int) -> tuple[int, str]:
         """Make the launcher, which stays as this process is now. In the caller the result is its process id.
@@ -106,9 +110,9 @@ class Launcher:
         """
         map_at(_LOOP_AT, _LOOP_BYTES, READ | EXECUTE, PRIVATE | NOREPLACE, self._descriptor)
         map_at(_CONTEXT_AT, _END - _CONTEXT_AT, READ | WRITE, PRIVATE | ANONYMOUS | NOREPLACE, -1)
-        pid = call_at(self._assembly.address("start"), wake)
-        order = "" if pid else ctypes.string_at(_TEXT_AT).decode()
-        kernel.call("munmap", _LOOP_AT, _END - _LOOP_AT)  # behind this order may be the end of another one's
+        pid = self._start(wake)
+        order = "" if pid else self._text.value.decode()
+        self._unmap()  # behind this order may be the end of another one's
         if pid < 0:
             raise kernel.KernelRefused(-pid, f"clone: {os.strerror(-pid)}")
         return pid, order

@@ -40,7 +40,7 @@ PROFILES: Final = {
     ),
 }
 TRACER: Final = "groundbox.guest.trace.tracer"
-_HEAP_BYTES: Final = {"bare": 8 * MiB, "science": 80 * MiB}
+_HEAP_BYTES: Final = {"bare": 9 * MiB, "science": 80 * MiB}
 _CLOSING_S: Final = 10.0
 _SWEEP_S: Final = 0.25
 _FIRST_UID: Final = 0x70000000

@@ -438,6 +438,7 @@ class Template:
             "tracer": self.recipe.tracer,
             "python": self.recipe.python,
             "heap_bytes": self.recipe.heap_bytes,
+            "memory_bytes": _USUAL.memory_bytes,
             "boot_environ": _boot_environ(self.recipe),
         }
 

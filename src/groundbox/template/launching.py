@@ -11,8 +11,10 @@ from typing import Any, Final, NoReturn
 
 from groundbox.jail import assembly, enter, kernel, launch
 from groundbox.jail.sealed import Order, Slot
+from groundbox.template import layout
 from groundbox.template.keepers import SHARING, Asked, Keeper, Keepers, held
 
+_of_json: Final = json.JSONDecoder().raw_decode
 _MOST_ENTRIES: Final = 64
 _STEP: Final = 1 << 16
 _SIZES: Final = ("disk_bytes", "file_count", "process_count", "cpu_s", "memory_bytes")
@@ -127,11 +129,12 @@ class Launching:
         with theirs:
             os.dup2(theirs.fileno(), Slot.TEXT + self._shift, inheritable=False)
         wake = os.eventfd(0)
+        layout.start_pools()
         try:
             pid, order = self._code.start(wake)
             if pid == 0:
                 try:
-                    self._be(json.loads(order))
+                    self._be(_of_json(order)[0])
                 finally:
                     _exit(1)
             pidfd = held(pid)

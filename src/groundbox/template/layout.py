@@ -59,6 +59,11 @@ def start_afresh() -> None:
     """
     for size in _CHUNKS:
         _use_up(bytes, size - _CHUNK_HEAD - bytes.__basicsize__, size)
+    start_pools()
+
+
+def start_pools() -> None:
+    """Have small objects come from pools that hold none yet: a pool in which one ends is the first to have others."""
     for size in range(_SMALL, 32, -16):
         _use_up(bytes, size - bytes.__basicsize__, size)
     _use_up(_large_int, 0, 32)

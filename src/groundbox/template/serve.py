@@ -15,7 +15,7 @@ import types
 from os import _exit  # by this name, because programs set `os._exit` to what they like
 from typing import Any, Final, NoReturn
 
-from groundbox.guest.python import tracing
+from groundbox.guest.python import machine, tracing
 from groundbox.guest.python.cells import CellRunner
 from groundbox.guest.python.reseed import start_keys
 from groundbox.guest.wire import Wire
@@ -67,12 +67,15 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     tracing.NATIVE = order["tracer"]
     warm.import_all(order["modules"])
     outer.make_ruleset(plan)
-    _gather_code(plan, cells)
-    _rehearse(plan, cells)
     cells.warm_up()
+    _gather_code(plan, cells)
+    _rehearse(plan, cells)  # the last before the fork: what is looked up in types stands in a table with few places
     _refuse_threads()
     listener = outer.seal(plan)
     server = _Server(control, plan, cells)
+    server.rehearse()
+    machine.limit(order["memory_bytes"])
+    cells.prepare_launch()
     memory.settle()
     server.start(listener)
     control.send(json.dumps({"ev": "ready", "python": list(sys.version_info[:3])}).encode())
@@ -87,6 +90,7 @@ def _gather_code(plan: enter.Plan, cells: CellRunner) -> None:
     codes = layout.code_run_by(lambda: _rehearse(plan, cells, times=1))
     for kind in (_Server, Worker):
         codes |= {method.__code__ for method in vars(kind).values() if isinstance(method, types.FunctionType)}
+    codes |= {launch.Launcher.start.__code__, Launching._started.__code__}
     layout.start_afresh()
     layout.lay_together(codes)
 
@@ -174,6 +178,21 @@ class _Server:
         self._blank: dict[int, Worker] = {}
         for keepers in self._sets():
             self._blank[keepers.shift] = self._blank_worker(keepers)
+
+    def rehearse(self) -> None:
+        """Go through what a worker that was launched does before its first order, as `_rehearse` does with the rest."""
+        order: dict[str, Any] = {"cpu_s": 1.0, "memory_bytes": 1, "environ": {}, "resident": None}
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        for is_limited in (True, False) * (_REHEARSALS // 2):
+            ours, theirs = socket.socketpair()
+            with ours, theirs, kernel.rehearsal():
+                worker = self._new_worker(theirs, ".", "/tmp")
+                worker.attach()
+                _connect(os.dup(nowhere), nowhere)
+                self._introduce(worker, order, [os.dup(nowhere)], is_limited=is_limited)
+                self._set_limits(order["cpu_s"], order["memory_bytes"])
+                kernel.Prepared("munmap", 0, 0)()
+        os.close(nowhere)
 
     def start(self, listener: int | None) -> None:
         """Start those who stay beside us; before all others the launchers, which stay as we are now.
@@ -525,7 +544,7 @@ class _Server:
             os.dup2(theirs.fileno(), number, inheritable=False)
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=number)
         keepers.clear()
-        return self._new_worker(sock, rootfs.WORKDIR)
+        return self._new_worker(sock, rootfs.WORKDIR, "/tmp")
 
     def _be_launched(self, shift: int, order: dict[str, Any]) -> NoReturn:
         """What a launcher has made: a worker in its jail, or a keeper to be."""
@@ -551,7 +570,9 @@ class _Server:
                 worker.attach()
                 _connect(Slot.OUT + shift, 1)
                 _connect(Slot.ERR + shift, 2)
-                self._introduce(worker, order, [os.open(rootfs.WORKDIR, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)])
+                handed = [os.open(rootfs.WORKDIR, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+                is_limited = "program" not in order and self._plan.uid_base is not None
+                self._introduce(worker, order, handed, is_limited=is_limited)
             except OSError as error:
                 _confess(socket.socket(fileno=Slot.SOCKET + shift), error)
             else:
@@ -562,14 +583,14 @@ class _Server:
 
     def _worker(self, sock: socket.socket, entry: enter.Entry, order: dict[str, Any]) -> Worker:
         self._set_limits(order["cpu_s"], order["memory_bytes"])
-        worker = self._new_worker(sock, entry.workdir)
+        worker = self._new_worker(sock, entry.workdir, order["environ"].get("TMPDIR", "/tmp"))
         handed = [os.open(entry.workdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
         if entry.listener is not None:
             handed.append(entry.listener.detach())  # type: ignore[attr-defined]
-        self._introduce(worker, order, handed)
+        self._introduce(worker, order, handed, is_limited=False)
         return worker
 
-    def _new_worker(self, sock: socket.socket, workdir: str) -> Worker:
+    def _new_worker(self, sock: socket.socket, workdir: str, temporary: str) -> Worker:
         return Worker(
             sock,
             cells=self._cells,
@@ -577,16 +598,22 @@ class _Server:
             set_limits=self._set_limits,
             alone=self._plan.backend in enter.CONTAINED and "pid_ns" not in self._plan.waive,
             guarded=self._plan.backend != BARE and "dumpable" not in self._plan.waive,
+            temporary=temporary,
             apart=enter.ruleset_apart(self._plan),
         )
 
-    def _introduce(self, worker: Worker, order: dict[str, Any], handed: list[int]) -> None:
-        """Make ready for the first order, and tell the host. Closes what is handed over."""
+    def _introduce(self, worker: Worker, order: dict[str, Any], handed: list[int], *, is_limited: bool) -> None:
+        """Make ready for the first order, and tell the host. Closes what is handed over.
+
+        Args:
+            is_limited: Whether it has its limit of open files already.
+        """
         self._become_other()
         self._ahead = (order["cpu_s"], order["memory_bytes"])
-        os.environ.update(order["environ"])
+        if order["environ"]:
+            os.environ.update(order["environ"])
         worker.ready(handed)
-        if "rlimits" not in self._plan.waive:
+        if not is_limited and "rlimits" not in self._plan.waive:
             rlimits.set_open_files(own_user=self._plan.uid_base is not None)
         if order["resident"]:
             worker.start_resident(order["resident"])
@@ -607,7 +634,7 @@ class _Server:
     def _become_other(self) -> None:
         """What a fork usually resets and a raw clone does not; above all, different random numbers."""
         threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
-        self._cells.after_fork()
+        self._cells.after_launch()
 
 
 def _connect(descriptor: int, stream: int) -> None:

@@ -27,7 +27,7 @@ from .commands import with_pip_magic
 from .display import display_event, make_display
 from .failure import bare_failure, failure_of
 from .frames import Scene
-from .reseed import reseed
+from .reseed import prepare, reseed, reseed_launched
 from .shell import build_shell
 from .source import CellCode, Sources, teach_inspect
 from .tracing import Tracing, recorded
@@ -40,6 +40,8 @@ KEPT_VALUES: Final = 16
 
 _COROUTINE: Final = 0x80  # inspect.CO_COROUTINE
 _NOTHING: Final = object()
+_MAIN_THREAD: Final = threading.main_thread().ident
+"""A fork leaves its number as it is; that is asked six times for each cell."""
 
 
 class _Space(NamedTuple):
@@ -110,9 +112,17 @@ class CellRunner:
         """Give this child randomness and descriptors of its own, and the prompt's import path."""
         if sys.path[:1] != [""]:
             sys.path.insert(0, "")
-        with chance.unwatched():
-            reseed()
+        chance.unwatched(reseed)
         figures.close_fonts()
+
+    def prepare_launch(self) -> None:
+        """In a template: the last thing before its memory is settled."""
+        self.after_fork()
+        prepare()
+
+    def after_launch(self) -> None:
+        """`after_fork` where a template made this process, and no guest code has run."""
+        reseed_launched()
 
     def let_go_of_loop(self) -> None:
         """Close the loop of top-level awaits, unless something waits on it; the next await makes another one."""
@@ -187,11 +197,13 @@ class CellRunner:
     def _attempt(self, source: str, tracing: Tracing | None) -> dict[str, Any]:
         def work() -> dict[str, Any] | None:
             cell = self._compiled(source, whole=tracing is not None)
+            if tracing is None:
+                return self._finish(self._run_code(cell))
             with recorded(tracing, cell.statements, source):
                 result = self._run_code(cell)
             return self._finish(result)
 
-        return self._outcome(work, self._scene(f"<cell {self._sources.count + 1}>"))
+        return self._outcome(work, f"<cell {self._sources.count + 1}>", self._namespace)
 
     def _attempt_call(self, order: Mapping[str, Any], tracing: Tracing | None) -> dict[str, Any]:
         program = Program(order)
@@ -202,7 +214,7 @@ class CellRunner:
                 result = program.run(code)
             return with_data(self._finish(result), result)
 
-        return self._outcome(work, self._scene(program.filename, program.module.__dict__))
+        return self._outcome(work, program.filename, program.module.__dict__)
 
     def _attempt_calls(self, order: Mapping[str, Any], tell: Callable[[int, Mapping[str, Any]], Any]) -> dict[str, Any]:
         program = Program({**order, "args": [], "kwargs": {}})
@@ -212,7 +224,7 @@ class CellRunner:
             nonlocal code
             code = program.compiled()
 
-        failed = self._outcome(compiled, self._scene(program.filename, program.module.__dict__))
+        failed = self._outcome(compiled, program.filename, program.module.__dict__)
         if code is None:
             return failed
         case, number = order["case"], 0
@@ -232,7 +244,10 @@ class CellRunner:
         finally:
             flush_output()
 
-    def _outcome(self, work: Callable[[], dict[str, Any] | None], scene: Scene) -> dict[str, Any]:
+    def _outcome(
+        self, work: Callable[[], dict[str, Any] | None], filename: str, namespace: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Do the work; where it fails, tell it of a program with this name and these variables."""
         try:
             try:
                 self._allow_interrupts()
@@ -241,13 +256,13 @@ class CellRunner:
                 self._disallow_interrupts()
             return _result(value=value)
         except KeyboardInterrupt as exc:
-            where = {**self._failure(exc, scene), "message": "the run was interrupted", "hints": []}
+            where = {**self._failure(exc, filename, namespace), "message": "the run was interrupted", "hints": []}
             return _result(error=where, interrupted=True)
         except SystemExit as leaving:
             left_well = leaving.code is None or leaving.code == 0
-            return _result(error=None if left_well else self._failure(leaving, scene))
+            return _result(error=None if left_well else self._failure(leaving, filename, namespace))
         except BaseException as exc:
-            return _result(error=self._failure(exc, scene))
+            return _result(error=self._failure(exc, filename, namespace))
         finally:
             self._end_cell()
 
@@ -332,17 +347,15 @@ class CellRunner:
             del kept[oldest]
             namespace.pop(f"_{oldest}", None)
 
-    def _scene(self, filename: str, namespace: dict[str, Any] | None = None) -> Scene:
-        return Scene(
+    def _failure(self, exc: BaseException, filename: str, namespace: dict[str, Any]) -> dict[str, Any]:
+        self._sources.restore_lines()
+        scene = Scene(
             filename=filename,
             files=self._sources,
             workdir=self.workdir or _current_directory(),
-            namespace=self._namespace if namespace is None else namespace,
+            namespace=namespace,
             environment_packages=self.environment_packages,
         )
-
-    def _failure(self, exc: BaseException, scene: Scene) -> dict[str, Any]:
-        self._sources.restore_lines()
         try:
             return failure_of(exc, scene)
         except BaseException:
@@ -428,7 +441,7 @@ def _leave(code: object = None) -> None:
 
 
 def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
+    return threading.get_ident() == _MAIN_THREAD
 
 
 def _ignore_interrupts() -> Any:

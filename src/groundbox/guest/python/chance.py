@@ -21,13 +21,12 @@ then.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import gc
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .after_import import after_import
@@ -93,12 +92,11 @@ def end() -> None:
         watch.end()
 
 
-@contextlib.contextmanager
-def unwatched() -> Iterator[None]:
-    """Around what is no deed of the program; what changes inside is as if it had always been so."""
+def unwatched(change: Callable[[], None]) -> None:
+    """Have something changed that is no deed of the program, and is as if it had always been so."""
     for watch in _WATCH:
         watch.on = False
-    yield
+    change()
     begin()
 
 

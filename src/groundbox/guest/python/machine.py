@@ -30,7 +30,8 @@ _memory_bytes: int | None = None
 def limit(memory_bytes: int | None) -> None:
     """Take note of what the run that begins may use; None for no limit of its own."""
     global _memory_bytes
-    _memory_bytes = memory_bytes
+    if memory_bytes != _memory_bytes:  # else nothing is written, so that no page has to be copied
+        _memory_bytes = memory_bytes
 
 
 def install() -> None:

@@ -8,25 +8,72 @@ ask the kernel and need nothing.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import random
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 _KEY_BYTES: Final = 64
+_STATE_BYTES: Final = 624 * 4
+"""Of MT19937: 624 words, which the place of the next one to draw follows."""
+_REHEARSALS: Final = 12
+_FRESH: Final[list[Callable[[], object]]] = []
 
 
 def reseed() -> None:
     """Reseed what is imported; nothing is imported for it."""
     modules = sys.modules
-    random: Any = modules.get("random")
-    if random is not None:
-        random.seed()
+    random.seed()
     numpy_random: Any = modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed(int.from_bytes(os.urandom(4), "little"))
     tempfile: Any = modules.get("tempfile")
     if tempfile is not None:
         tempfile._name_sequence = tempfile.tempdir = None
+
+
+def prepare() -> None:
+    """In a template, as the last that draws from a generator: have all that `reseed_launched` needs at hand."""
+    reseed()
+    shared: Any = random._inst
+    _FRESH[:] = [super(random.Random, shared).seed]  # of C: the rest of `seed` has been done
+    numpy_random: Any = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        _FRESH.append(_numpy_state(numpy_random) or reseed)
+    for _ in range(_REHEARSALS):
+        reseed_launched()
+
+
+def reseed_launched() -> None:
+    """`reseed` in a process that a template made, before any guest code: a few pages less are written to."""
+    for seed in _FRESH:
+        seed()
+
+
+def _numpy_state(numpy_random: Any) -> Callable[[], None] | None:
+    """What fills the state of numpy's shared generator with random bytes; None where it is not found.
+
+    numpy documents where the state is (`BitGenerator.ctypes`), and not what it looks like: so that is tried.
+    """
+    try:
+        address = numpy_random.mtrand._rand._bit_generator.ctypes.state_address
+    except AttributeError:
+        return None
+    state = (ctypes.c_char * _STATE_BYTES).from_address(address)
+    before, tried = state.raw, os.urandom(_STATE_BYTES)
+    kind, words, place, has_gauss, _ = numpy_random.get_state()
+    if kind != "MT19937" or words.tobytes() != before or place != _STATE_BYTES // 4 or has_gauss:
+        return None
+    state.raw = tried
+    if numpy_random.get_state()[1].tobytes() != tried:
+        return None
+
+    def fill() -> None:
+        state.raw = os.urandom(_STATE_BYTES)
+
+    return fill
 
 
 def start_keys() -> None:

@@ -13,11 +13,14 @@ import ast
 import inspect
 import linecache
 import re
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 _FUTURE_MASK: Final = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+_FIRST_CELL: Final = sys.intern("<cell 1>")
+"""Compiling interns the name of the file: a write to three places of a table of megabytes, if it is not there yet."""
 _AFTER_VALUE: Final = re.compile(r"(?:\s|\)|\\|#[^\n]*)*;")
 
 
