@@ -107,6 +107,15 @@ def test_a_restored_state_draws_the_same_numbers_and_forks_draw_others(box):
         each.close()
 
 
+def test_forks_draw_others_also_where_random_was_imported_anew(box):
+    _said(box, "import sys; del sys.modules['random']; import random")
+    forks = box.fork(3)
+
+    assert len({_said(each, "print(random.random())") for each in forks}) == 3
+    for each in forks:
+        each.close()
+
+
 def test_keys_of_copies_differ_although_all_are_process_1(box):
     """OpenSSL tells copies apart by their process ids, so that each would make the same keys and nonces."""
     _said(box, "import ssl; ssl.RAND_bytes(1)")

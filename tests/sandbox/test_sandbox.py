@@ -14,6 +14,7 @@ import groundbox as gb
 from groundbox import InvalidArgument, Limits, Network, Outcome, Sandbox
 from groundbox.errors import EnvironmentFailed, GuestFileError
 from groundbox.jail import NAMESPACES, cgroup, enter
+from groundbox.testing.base import until
 
 LIMITS = [
     ({"wall_s": 0}, "wall_s: must be above 0, not 0; write None for no limit"),
@@ -278,6 +279,29 @@ def test_a_stream_left_open_does_not_hold_up_the_end_of_the_interpreter():
     )
 
     assert (ran.returncode, ran.stdout) == (0, "")
+
+
+def test_an_interrupt_between_runs_is_ignored_whatever_takes_the_place_of_functions_for_threads():
+    """As gevent puts its own there. Process 1 would end of it otherwise."""
+    with Sandbox(profile="bare") as box:
+        box.run(
+            "import subprocess, threading\n"
+            "threading.get_ident = lambda: 1\n"
+            "subprocess.Popen(['sh', '-c', 'sleep 0.3; kill -INT 1; touch told'])"
+        )
+
+        assert until(lambda: "told" in box.files.list())
+        assert box.run("print('alive')").stdout == "alive\n"
+
+
+def test_a_pipe_that_the_guest_sets_to_packets_is_read_to_its_end():
+    """Each read gives one packet then (O_DIRECT of pipe(2)), and the setting stays for later runs."""
+    with Sandbox(profile="bare") as box:
+        box.run("import fcntl, os; fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_DIRECT)")
+
+        for number in range(3):
+            ran = box.run(f"for n in range(15): os.write(1, b'{number}.%d\\n' % n)")
+            assert ran.stdout == "".join(f"{number}.{n}\n" for n in range(15))
 
 
 def test_a_run_that_is_stopped_in_time_keeps_its_output_and_names_the_line():

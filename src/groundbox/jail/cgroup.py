@@ -17,7 +17,6 @@ group is used again (`renewed`): what it has counted is set back, and one that s
 """
 
 import contextlib
-import copy
 import errno
 import functools
 import itertools
@@ -145,7 +144,8 @@ class Cgroup:
                 return None
         except OSError:
             return None
-        after = copy.copy(self)
+        after = Cgroup.__new__(Cgroup)
+        after.__dict__.update(self.__dict__)
         after._files = self._files or OpenFiles.one_more()
         self._files = None
         self._folders = dict.fromkeys(self._folders, _NOWHERE)

@@ -409,7 +409,8 @@ def clone_flags(plan: Plan) -> int:
     return flags
 
 
-def standing_layers(plan: Plan, *, cgroup: bool = True) -> list[str]:
+@functools.lru_cache(maxsize=64)
+def standing_layers(plan: Plan, *, cgroup: bool = True) -> tuple[str, ...]:
     """The layers of this plan, in the order in which they are set up, without what was waived or cannot stand here.
 
     Args:
@@ -422,7 +423,7 @@ def standing_layers(plan: Plan, *, cgroup: bool = True) -> list[str]:
         absent.add("locks")  # it is the filter that asks their warden
     if plan.uid_base is None:
         absent.add("uid")  # an ordinary user has no other id to give
-    return [name for name in dict.fromkeys(names) if name not in absent]
+    return tuple(name for name in dict.fromkeys(names) if name not in absent)
 
 
 def refusal(error: OSError) -> str:

@@ -337,7 +337,7 @@ class Engine:
             task = asyncio.create_task(self._start(recipe))
             task.add_done_callback(lambda started: self._has_started(recipe, started))
         self._templates[recipe] = task  # the last, as in `_pools`
-        return await asyncio.shield(task)
+        return task.result() if task.done() else await asyncio.shield(task)
 
     def _has_started(self, recipe: Recipe, task: asyncio.Task[Template]) -> None:
         """Forget what did not come up, and end what somebody asked for who has gone away since."""

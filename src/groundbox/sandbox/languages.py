@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -162,7 +163,7 @@ def find(language: str) -> Runtime:
     """
     language = named(language)
     if language in _OWN:
-        return importlib.import_module(f"groundbox.runtimes.{language}")
+        return _own(language)
     others = _others()
     if language in others:
         runtime: Runtime = others[language].load()
@@ -170,6 +171,11 @@ def find(language: str) -> Runtime:
     known = sorted({*_OWN, *others})
     problem = f"{language!r} is not known here; there is: {', '.join(known)}"
     raise InvalidArgument("language", f"{problem}{_meant(language, known)}")
+
+
+@functools.cache
+def _own(language: str) -> Runtime:
+    return importlib.import_module(f"groundbox.runtimes.{language}")
 
 
 def _meant(language: object, known: Collection[str]) -> str:

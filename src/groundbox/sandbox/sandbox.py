@@ -696,7 +696,7 @@ class AsyncSandbox:
         cgroup = loan.worker.cgroup is not None
         return Isolation(
             backend=self._backend,
-            layers=tuple(enter.standing_layers(loan.template.plan, cgroup=cgroup)),
+            layers=enter.standing_layers(loan.template.plan, cgroup=cgroup),
             missing=tuple(sorted(self._waive | (set() if cgroup else {"cgroup"}))),
         )
 

@@ -65,6 +65,14 @@ class Recipe:
     tracer: str = ""
     private_folder: str = ""
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        """Of what differs most; every run asks for it some ten times."""
+        return hash((self.python, self.modules, self.backend, self.hash_seed))
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shape:
@@ -131,6 +139,8 @@ class Template:
         self.folder = ""
         """Its own, on the host, where it has no /tmp to itself. It stays when the template has ended."""
         self.python = ""
+        self._usual_order: tuple[dict[str, Any], str] = {}, ""
+        """How a worker was ordered last, without what is new each time, and that as JSON, without its first brace."""
         self._workers: dict[int, Worker] = {}
         self._kept: dict[int, Kept] = {}
         self._asking: dict[int, asyncio.Future[int | str]] = {}
@@ -216,13 +226,13 @@ class Template:
         """
         self._next = self._free_number()
         inner = self._inner_group(self._next) if self.recipe.backend == GVISOR else None
-        worker, ends = self._new_worker(inner or cgroup, on_end, is_copy=False, joined=cgroup)
+        # What nobody has read yet counts for its user, among whose descriptors under way it is.
+        attends = not hurried or self.plan.uid_base is None
+        worker, ends = self._new_worker(inner or cgroup, on_end, is_copy=False, joined=cgroup, attends=attends)
         worker.folder = self._folder()
         worker.has_resident = resident is not None
         order = {
             **({"op": "first"} if shape.branching else {}),
-            "id": worker.identity,
-            "uid": self._uid(worker.number),
             "disk_bytes": shape.disk_bytes,
             "file_count": shape.file_count,
             "process_count": process_count,
@@ -234,7 +244,10 @@ class Template:
             "folder": worker.folder,
             "environ": {**environ, **_own_folders(worker.folder)},
         }
-        self._ask(worker.identity, json.dumps(order).encode(), ends)
+        if order != self._usual_order[0]:
+            self._usual_order = order, json.dumps(order).removeprefix("{")
+        text = f'{{"id": {worker.identity}, "uid": {self._uid(worker.number)}, {self._usual_order[1]}'
+        self._ask(worker.identity, text.encode(), ends)
         return worker
 
     def keep(self, of: Worker | Kept, *, fork: bool, memory_bytes: int | None, on_gone: Callable[[], None]) -> Kept:
@@ -324,6 +337,7 @@ class Template:
         *,
         is_copy: bool,
         joined: Cgroup | None,
+        attends: bool = True,
     ) -> tuple[Worker, list[int]]:
         """Our side of one, and the descriptors of its own: socket and streams, and those by which it joins a group.
 
@@ -351,6 +365,7 @@ class Template:
             cgroup=cgroup,
             on_end=on_end,
             is_copy=is_copy,
+            attends=attends,
             signal_by=functools.partial(self._send_signal, self._next) if self.recipe.backend == GVISOR else None,
         )
         self._workers[self._next] = worker

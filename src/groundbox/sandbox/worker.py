@@ -58,12 +58,14 @@ class Worker:
         on_end: Callable[[Worker], None],
         is_copy: bool = False,
         signal_by: Callable[[int], None] | None = None,
+        attends: bool = True,
     ) -> None:
         """Takes ownership of the socket, the streams' reading ends and the cgroup.
 
         Args:
             is_copy: Whether guest code ran in it before it began, so that no descriptor of it is taken.
             signal_by: Sends it a signal, where it is no process of this kernel.
+            attends: Whether to hear at once that it is ready; else when somebody asks, or waits for it.
         """
         self.identity = self.number = identity
         self._is_copy = is_copy
@@ -109,7 +111,8 @@ class Worker:
         self._cpu_s_when_ready: float | None = None
         self._attending = False
         self._asking: asyncio.Future[None] | None = None
-        self._attend()
+        if attends:
+            self._attend()
 
     @property
     def is_elsewhere(self) -> bool:
@@ -118,7 +121,9 @@ class Worker:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it waits for an order."""
+        """Whether it waits for an order. Where nobody attends to it, that is heard now."""
+        if not self._ready.done() and not self._attending:
+            self._on_control()
         return self.workdir is not None and self.ended is None and self._finished is None and not self.failure
 
     def was_spawned(self, pidfd: int) -> None:
@@ -193,6 +198,7 @@ class Worker:
             SandboxLost: It never came to stand; `failure` says why.
         """
         if not self._ready.done():
+            self._attend()
             await asyncio.wait([self._ready], timeout=START_S)
         if not self._said_ready:
             late = "the worker ended" if self.ended else f"{START_S:g} s went by"
@@ -663,7 +669,7 @@ class Worker:
         """Do what the first run would otherwise wait for. What was written until now is none of its output."""
         self._drain()
         if self.cgroup is not None and not self.has_resident:  # whose start is no part of the first run
-            self._cpu_s_when_ready = self.cgroup.cpu_s()
+            self._cpu_s_when_ready = self._cpu_s()
 
     def _finish(self) -> None:
         if self._finished is not None and not self._finished.done():
@@ -700,13 +706,14 @@ class Worker:
                     break
                 if not data:
                     break
-                left -= len(data)
+                left -= len(data)  # a short read is not the last one: a guest may have set the pipe to packets
                 self._hear(name, data)
 
     def _release(self) -> None:
         """Give everything back; the workdir stays until its last reader lets go."""
         self.pause_output()
-        self._drain()
+        if self._report is not None:
+            self._drain()
         for descriptor in self._streams:
             os.close(descriptor)
         self._streams = (-1, -1)

@@ -17,6 +17,7 @@ import os
 import sys
 import threading
 import types
+from _thread import get_ident  # programs replace that of `threading`, as gevent does
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -441,7 +442,7 @@ def _leave(code: object = None) -> None:
 
 
 def _in_main_thread() -> bool:
-    return threading.get_ident() == _MAIN_THREAD
+    return get_ident() == _MAIN_THREAD
 
 
 def _ignore_interrupts() -> Any:

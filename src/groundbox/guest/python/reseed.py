@@ -25,7 +25,9 @@ _FRESH: Final[list[Callable[[], object]]] = []
 def reseed() -> None:
     """Reseed what is imported; nothing is imported for it."""
     modules = sys.modules
-    random.seed()
+    imported: Any = modules.get("random")  # a program may have imported it anew
+    if imported is not None:
+        imported.seed()
     numpy_random: Any = modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed(int.from_bytes(os.urandom(4), "little"))
