@@ -387,10 +387,18 @@ def test_the_host_can_still_watch_files_and_queue_signals(pair, waive, breached)
 
 
 @pytest.mark.parametrize("mode", ["cell", "script"])
-@pytest.mark.parametrize("draw", ["ssl.RAND_bytes(16).hex()", "random.random()", "numpy.random.rand()"])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "ssl.RAND_bytes(16).hex()",
+        "random.random()",
+        "numpy.random.rand()",
+        "importlib.import_module('sympy.core.random').rng.random()",
+    ],
+)
 def test_what_one_draws_by_chance_another_does_not(sandbox, draw, mode):
     """All have the memory of one template. The first script of each has the process id that their template has."""
-    source = f"import random, ssl, numpy\nprint({draw})"
+    source = f"import importlib, random, ssl, numpy\nprint({draw})"
     told = {sandbox(profile="science").run(source, mode=mode).stdout for _ in range(3)}
 
     assert len(told) == 3

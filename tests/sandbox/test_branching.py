@@ -107,6 +107,14 @@ def test_a_restored_state_draws_the_same_numbers_and_forks_draw_others(box):
         each.close()
 
 
+def test_a_sandbox_in_which_shell_programs_ran_can_be_copied_at_once(box):
+    """One waits for the next, and was started by a thread beside the worker's own."""
+    for _ in range(5):
+        for number in range(3):
+            box.run(f"echo {number}", language="shell")
+        box.checkpoint().drop()
+
+
 def test_forks_draw_others_also_where_random_was_imported_anew(box):
     _said(box, "import sys; del sys.modules['random']; import random")
     forks = box.fork(3)

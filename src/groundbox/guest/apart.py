@@ -21,6 +21,7 @@ import ctypes
 import os
 import signal
 import struct
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -31,6 +32,8 @@ _SLICE_NS = 100_000
 """The least there is."""
 _STACK_BYTES = 1 << 18
 _TURNS = 2
+_LOOK_S = 0.0002
+_MOST_LOOKS = 500
 Started = TypeVar("Started")
 
 
@@ -51,6 +54,7 @@ class Starter(Generic[Started]):
         self._answered = _thread.allocate_lock()
         self._ordered.acquire()
         self._answered.acquire()
+        self._thread = 0
         before = _thread.stack_size(_STACK_BYTES)
         try:
             _thread.start_new_thread(self._serve, ())
@@ -77,13 +81,21 @@ class Starter(Generic[Started]):
         return self._answer
 
     def end(self) -> None:
-        """End the thread; the worker's first thread is the parent of what it has started."""
+        """End the thread; the worker's first thread is the parent of what it has started.
+
+        Who has a thread beside it cannot be copied, and the kernel has this one a moment longer than we hear of it.
+        """
         self._order = None
         self._ordered.release()
         self._answered.acquire()
+        for _ in range(_MOST_LOOKS):
+            if not os.path.exists(f"/proc/self/task/{self._thread}"):
+                break
+            time.sleep(_LOOK_S)
 
     def _serve(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self._thread = _thread.get_native_id()
         refused = None
         if _SYSCALL(_LANDLOCK_RESTRICT_SELF, self._ruleset, 0) != 0:
             refused = OSError(ctypes.get_errno(), "a program cannot be kept apart")

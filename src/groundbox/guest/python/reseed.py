@@ -1,9 +1,9 @@
 """Randomness of its own for every fork of a template.
 
 Forked children share the state of every generator that was seeded before the fork;
-two sandboxes would draw the same "random" numbers. numpy never reseeds by itself, and
-Python's `random` only with `os.fork`. `os.urandom`, `uuid4` and `numpy.random.default_rng()`
-ask the kernel and need nothing.
+two sandboxes would draw the same "random" numbers. numpy never reseeds by itself, nor
+does sympy, which has a generator of its own, and Python's `random` only with `os.fork`.
+`os.urandom`, `uuid4` and `numpy.random.default_rng()` ask the kernel and need nothing.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ def reseed() -> None:
     numpy_random: Any = modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed(int.from_bytes(os.urandom(4), "little"))
+    sympy_random: Any = modules.get("sympy.core.random")
+    if sympy_random is not None:
+        sympy_random.rng.seed()
     tempfile: Any = modules.get("tempfile")
     if tempfile is not None:
         tempfile._name_sequence = tempfile.tempdir = None
@@ -39,8 +42,11 @@ def reseed() -> None:
 def prepare() -> None:
     """In a template, as the last that draws from a generator: have all that `reseed_launched` needs at hand."""
     reseed()
-    shared: Any = random._inst
-    _FRESH[:] = [super(random.Random, shared).seed]  # of C: the rest of `seed` has been done
+    shared: list[Any] = [random._inst]
+    sympy_random: Any = sys.modules.get("sympy.core.random")
+    if sympy_random is not None:
+        shared.append(sympy_random.rng)
+    _FRESH[:] = [super(random.Random, each).seed for each in shared]  # of C: the rest of `seed` has been done
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
         _FRESH.append(_numpy_state(numpy_random) or reseed)
