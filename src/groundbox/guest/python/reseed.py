@@ -31,9 +31,8 @@ def reseed() -> None:
     numpy_random: Any = modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed(int.from_bytes(os.urandom(4), "little"))
-    sympy_random: Any = modules.get("sympy.core.random")
-    if sympy_random is not None:
-        sympy_random.rng.seed()
+    if (of_sympy := _of_sympy()) is not None:
+        of_sympy.seed()
     tempfile: Any = modules.get("tempfile")
     if tempfile is not None:
         tempfile._name_sequence = tempfile.tempdir = None
@@ -42,10 +41,7 @@ def reseed() -> None:
 def prepare() -> None:
     """In a template, as the last that draws from a generator: have all that `reseed_launched` needs at hand."""
     reseed()
-    shared: list[Any] = [random._inst]
-    sympy_random: Any = sys.modules.get("sympy.core.random")
-    if sympy_random is not None:
-        shared.append(sympy_random.rng)
+    shared: list[Any] = [each for each in (random._inst, _of_sympy()) if each is not None]
     _FRESH[:] = [super(random.Random, each).seed for each in shared]  # of C: the rest of `seed` has been done
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
@@ -58,6 +54,10 @@ def reseed_launched() -> None:
     """`reseed` in a process that a template made, before any guest code: a few pages less are written to."""
     for seed in _FRESH:
         seed()
+
+
+def _of_sympy() -> Any:
+    return getattr(sys.modules.get("sympy.core.random"), "rng", None)
 
 
 def _numpy_state(numpy_random: Any) -> Callable[[], None] | None:
