@@ -15,7 +15,7 @@ from groundbox.sandbox.report import Ended, Order
 from groundbox.sandbox.worker import Worker
 
 
-def _worker():
+def _worker(cgroup=None, on_end=lambda worker: None):
     ours, theirs = socket.socketpair()
     streams = [os.pipe() for _ in range(2)]
     for reader, _ in streams:
@@ -24,8 +24,8 @@ def _worker():
         identity=1,
         control=ours,
         streams=(streams[0][0], streams[1][0]),
-        cgroup=None,
-        on_end=lambda worker: None,
+        cgroup=cgroup,
+        on_end=on_end,
     )
     return worker, theirs, [writer for _, writer in streams]
 
@@ -165,6 +165,47 @@ def test_an_interrupt_of_a_run_that_is_over_is_not_handed_on():
         return await asyncio.wait_for(process.wait(), 10)
 
     assert asyncio.run(scenario()) == -signal.SIGTERM
+
+
+class Group:
+    """A control group that somebody else has once its worker has ended."""
+
+    is_gone = False
+
+    def _told(self, value):
+        if self.is_gone:
+            raise FileNotFoundError
+        return value
+
+    def keep_open(self):
+        pass
+
+    def cpu_s(self):
+        return self._told(0.5)
+
+    def peak_memory_bytes(self):
+        return self._told(4096)
+
+    def out_of_memory_kills(self):
+        return self._told(1)
+
+
+def test_what_a_group_says_of_a_worker_is_asked_before_the_group_is_given_away():
+    """Its next worker may be made before the run that ended with the last one goes on."""
+
+    async def scenario():
+        group = Group()
+        worker, theirs, writers = _worker(cgroup=group, on_end=lambda worker: setattr(group, "is_gone", True))
+        running = asyncio.ensure_future(worker.run(_order("1")))
+        await asyncio.sleep(0.05)
+        worker.has_ended(Ended(9, 0.0, 0))
+        report = await asyncio.wait_for(running, 10)
+        theirs.close()
+        for writer in writers:
+            os.close(writer)
+        return report.out_of_memory, report.memory_kills, report.cpu_s, worker.peak_memory_bytes()
+
+    assert asyncio.run(scenario()) == (True, 1, 0.0, 4096)
 
 
 def test_what_was_written_before_the_first_run_is_none_of_its_output():

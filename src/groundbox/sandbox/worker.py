@@ -72,6 +72,8 @@ class Worker:
         self._said_ready = False
         self.cgroup = cgroup
         self._peak_bytes: int | None = None
+        self._kills: int | None = None
+        self._spent_s: float | None = None
         self.workdir: Workdir | None = None
         self.listener: socket.socket | None = None
         self.ended: Ended | None = None
@@ -164,8 +166,8 @@ class Worker:
         if self._unpacking is not None:
             self._unpacking.add_done_callback(lambda _: self.has_ended(ended))
             return
-        if not self._is_left:
-            self._peak_bytes = self.peak_memory_bytes()  # while its group is there
+        if not self._is_left:  # while its group is there, which may serve another sandbox in the next turn of the loop
+            self._peak_bytes, self._kills, self._spent_s = self.peak_memory_bytes(), self._killed(), self._cpu_s()
         self.ended = ended
         if self._report is not None:
             self._report.ended = ended
@@ -381,6 +383,8 @@ class Worker:
 
     def _cpu_s(self) -> float | None:
         """What the group has used until now; None without a group, or when it is gone."""
+        if self._spent_s is not None:
+            return self._spent_s
         if self.cgroup is not None:
             with contextlib.suppress(OSError):
                 return self.cgroup.cpu_s()
@@ -389,19 +393,23 @@ class Worker:
     def _out_of_memory(self, report: Report) -> bool:
         killed = report.ended is not None and report.ended.exit_signal == signal.SIGKILL
         killed = killed or (report.done is not None and report.done.exit_signal == signal.SIGKILL)
-        if not killed or self.cgroup is None:
-            return False
-        with contextlib.suppress(OSError):
-            return self.cgroup.out_of_memory_kills() > self._memory_kills
-        return False
+        return killed and (self._killed() or 0) > self._memory_kills
 
     def _new_memory_kills(self) -> int:
         """Members that the kernel ended at the memory limit since this was last asked."""
-        before = self._memory_kills
-        with contextlib.suppress(OSError):
-            assert self.cgroup is not None
-            self._memory_kills = self.cgroup.out_of_memory_kills()
+        before, now = self._memory_kills, self._killed()
+        if now is not None:
+            self._memory_kills = now
         return self._memory_kills - before
+
+    def _killed(self) -> int | None:
+        """Members that the kernel has ever ended at the memory limit; None without a group, or when it is gone."""
+        if self._kills is not None:
+            return self._kills
+        if self.cgroup is not None:
+            with contextlib.suppress(OSError):
+                return self.cgroup.out_of_memory_kills()
+        return None
 
     def _accompany(self, order: Order, timers: list[asyncio.TimerHandle | Deadline], report: Report) -> None:
         if order.companion is None:
