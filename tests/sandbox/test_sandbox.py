@@ -294,6 +294,21 @@ def test_an_interrupt_between_runs_is_ignored_whatever_takes_the_place_of_functi
         assert box.run("print('alive')").stdout == "alive\n"
 
 
+@pytest.mark.parametrize(("ending", "status"), [("pass", 0), ("sys.exit(3)", 3), ("1 / 0", 1)])
+def test_a_child_that_a_cell_forks_ends_where_its_cell_does(ending, status):
+    """It has the worker's socket, and answered for its parent once."""
+    fork = f"""import os, sys
+pid = os.fork()
+if pid == 0:
+    print("child", flush=True)
+    {ending}
+else:
+    print("parent", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"""
+    with Sandbox(profile="bare") as box:
+        assert box.run(fork).stdout == f"child\nparent {status}\n"
+        assert [box.run("pid > 0").text for _ in range(3)] == ["True"] * 3
+
+
 def test_a_pipe_that_the_guest_sets_to_packets_is_read_to_its_end():
     """Each read gives one packet then (O_DIRECT of pipe(2)), and the setting stays for later runs."""
     with Sandbox(profile="bare") as box:

@@ -18,8 +18,8 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from os import _exit  # by this name, because programs set `os._exit` to what they like
-from typing import Any
+from os import _exit, getpid  # by these names, because programs set `os._exit` to what they like
+from typing import Any, NoReturn
 
 from .children import Children, interrupt, outcome
 from .claims import checked_failure, checked_observed
@@ -206,7 +206,7 @@ class Worker:
         tracing = _tracing(order, descriptors)
         if self._sql is not None:
             self._sql.variables.settle()
-        watch = self._watch(order)
+        watch, process = self._watch(order), getpid()
         try:
             if order["mode"] == "call":
                 result = self._cells.run_call(order, tracing)
@@ -217,6 +217,8 @@ class Worker:
             observed = [] if watch is None else watch.end()
             if tracing is not None:
                 tracing.release()
+        if getpid() != process:  # the program forked, and this is the child: no worker, whatever it has of one
+            _end_child(result)
         return {**result, "core": tracing.core if tracing else "", "observed": observed}
 
     def _run_sql(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
@@ -340,6 +342,16 @@ class Worker:
         finally:
             os.close(waiter)
         return checked_failure(error)
+
+
+def _end_child(result: Mapping[str, Any]) -> NoReturn:
+    """End a process that a cell forked where its cell ends, as a script's would."""
+    error = result.get("error") or {}
+    if error and error.get("type") != "SystemExit":
+        os.write(2, str(error.get("traceback", "")).encode("utf-8", "backslashreplace"))
+    _flush()
+    text = str(error.get("message", ""))
+    _exit(0 if result["ok"] else int(text) & 0xFF if error.get("type") == "SystemExit" and text.isdecimal() else 1)
 
 
 def _tracing(order: dict[str, Any], descriptors: list[int]) -> Tracing | None:
