@@ -115,6 +115,16 @@ def test_a_sandbox_in_which_shell_programs_ran_can_be_copied_at_once(box):
         box.checkpoint().drop()
 
 
+def test_why_a_failed_run_was_not_taken_back_is_told():
+    with Sandbox(profile="bare", rollback="on_error") as made:
+        made.run("import threading, time; threading.Thread(target=time.sleep, args=(9,), name='idler').start()")
+
+        (warning,) = made.run("1 / 0").warnings
+
+    assert warning.code == "session.not_rolled_back"
+    assert "idler" in warning.message
+
+
 def test_forks_draw_others_also_where_random_was_imported_anew(box):
     _said(box, "import sys; del sys.modules['random']; import random")
     forks = box.fork(3)

@@ -108,6 +108,7 @@ class Branches:
         """
         self._box = box
         self._rollback = rollback
+        self._not_copied = "it could not be copied"
         self._parts: tuple[Part, ...] = ()
         self._made: weakref.WeakSet[Checkpoint] = weakref.WeakSet()
         self._spare = _Spare(box)
@@ -178,7 +179,7 @@ class Branches:
         try:
             state: Checkpoint | SandboxBusy = await self._take()
         except SandboxBusy as busy:
-            state = busy
+            state, self._not_copied = busy, str(busy)
         if self._before.maxlen:
             self._before.append(state)
         return state if isinstance(state, Checkpoint) else None
@@ -188,7 +189,7 @@ class Branches:
         if self._rollback is None or execution.outcome is Outcome.OK:
             return execution
         if before is None or before.lost:
-            why = "it could not be copied" if before is None else before.lost
+            why = self._not_copied if before is None else before.lost
             return _with_warning(execution, "session.not_rolled_back", f"the state before this run is not there: {why}")
         try:
             await self._go_back(before, last=True)
