@@ -1,6 +1,7 @@
 """The sandbox's face: arguments that cannot be meant, what is said of them, and what stays usable."""
 
 import asyncio
+import contextlib
 import gc
 import math
 import os
@@ -12,7 +13,7 @@ import pytest
 
 import groundbox as gb
 from groundbox import InvalidArgument, Limits, Network, Outcome, Sandbox
-from groundbox.errors import EnvironmentFailed, GuestFileError
+from groundbox.errors import EnvironmentFailed, GuestFileError, SandboxLost
 from groundbox.jail import NAMESPACES, cgroup, enter
 from groundbox.testing.base import until
 
@@ -307,6 +308,36 @@ else:
     with Sandbox(profile="bare") as box:
         assert box.run(fork).stdout == f"child\nparent {status}\n"
         assert [box.run("pid > 0").text for _ in range(3)] == ["True"] * 3
+
+
+def test_an_order_that_was_cancelled_is_named_by_the_next_run():
+    """It ends the process, which was told as a program that SIGKILL had ended."""
+
+    async def scenario(**options):
+        async with gb.AsyncSandbox(profile="bare", **options) as box:
+            await box.run("a = 1")
+            writing = asyncio.ensure_future(box.files.write("d.csv", b"1,2\n" * 5_000_000))
+            await asyncio.sleep(0.002)
+            writing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await writing
+            return await box.run("6 * 7")
+
+    with pytest.raises(SandboxLost, match="cancelled"):
+        asyncio.run(scenario())
+    ran = asyncio.run(scenario(restart="auto"))
+    assert ran.text == "42"
+    assert "cancelled" in ran.warnings[0].message
+
+
+def test_a_name_that_the_guest_cannot_be_told_is_refused():
+    with Sandbox(profile="bare") as box:
+        for act in (box.files.mkdir, box.files.remove, lambda path: box.files.write(path, b"x")):
+            with pytest.raises(InvalidArgument, match="no UTF-8"):
+                act("\udcff.txt")
+        box.run("import os; open(b'\\xff.txt', 'w').write('made by the guest')")
+
+        assert box.files.read("\udcff.txt") == b"made by the guest"
 
 
 def test_a_pipe_that_the_guest_sets_to_packets_is_read_to_its_end():

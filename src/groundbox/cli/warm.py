@@ -225,6 +225,11 @@ def _put(link: engines.Link, where: str, source: Path, path: str | None) -> None
 
     target = source.resolve().name if path is None else path
     try:
+        target.encode()
+    except UnicodeEncodeError:
+        reason = f"{target!r} has bytes that are no UTF-8; give it another name by HOST=GUEST"
+        raise programs.bad("--file", reason) from None
+    try:
         if source.is_dir():
             _answer(*link.ask("PUT", quote(f"{where}/folders/{target}")))
             for file in sorted(source.rglob("*")):

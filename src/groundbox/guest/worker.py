@@ -259,9 +259,12 @@ class Worker:
 
     def _run_calls(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._cells.environment_packages = order.get("packages", {})
+        process = getpid()
 
         def tell(number: int, answer: Mapping[str, Any]) -> Any:
             """Tell the host what came of a call, and hear what the next one is, None for no other."""
+            if getpid() != process:
+                _end_child({"ok": True})
             self._wire.send({"ev": "answer", "number": number, **answer})
             if number + 1 == order["count"]:
                 return None

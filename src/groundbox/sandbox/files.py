@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.sandbox.memfile import sealed
-from groundbox.sandbox.workdir import check_path
+from groundbox.sandbox.workdir import check_path, check_told_path
 
 if TYPE_CHECKING:
     from groundbox.sandbox.sandbox import AsyncSandbox
@@ -38,7 +38,7 @@ class AsyncFiles:
         await self._write(path, data, mode=0o644, locked=True)
 
     async def _write(self, path: str, data: bytes | str, *, mode: int, locked: bool) -> None:
-        target = check_path("path", path)
+        target = check_told_path("path", path)
         content = _content(path, data)
         limit = self._sandbox.limits.disk_bytes
         if len(content) > MOST_BYTES or (limit is not None and len(content) > limit):
@@ -76,11 +76,11 @@ class AsyncFiles:
 
     async def mkdir(self, path: str) -> None:
         """Make a folder, and those above it."""
-        await self._order(path, {"op": "mkdir", "path": check_path("path", path)}, None)
+        await self._order(path, {"op": "mkdir", "path": check_told_path("path", path)}, None)
 
     async def remove(self, path: str) -> None:
         """Remove a file, or a folder with all in it."""
-        await self._order(path, {"op": "remove", "path": check_path("path", path)}, None)
+        await self._order(path, {"op": "remove", "path": check_told_path("path", path)}, None)
 
     async def read(self, path: str) -> bytes:
         """The bytes of one file.

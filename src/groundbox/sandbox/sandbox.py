@@ -366,7 +366,7 @@ class AsyncSandbox:
         if (restart or self._restart) != "auto":
             return None
         why, was_used = self._lost, self._used
-        if why is None and self._loan is not None and self._loan.worker.ended is not None:
+        if why is None and self._loan is not None and self._loan.worker.has_gone:
             why = self._loan.worker.failure or "it ended between two runs"
         if why is None:
             return None
@@ -658,7 +658,7 @@ class AsyncSandbox:
                 self._loan.worker.listener = None
                 self._refused.clear()
                 await self._proxy.start()
-        elif self._loan.worker.ended is not None:
+        elif self._loan.worker.has_gone:
             self._lost = self._loan.worker.failure or "it ended between two runs"
             raise SandboxLost(self._lost)
         return self._loan

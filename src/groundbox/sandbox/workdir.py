@@ -320,6 +320,20 @@ def check_path(argument: str, path: str) -> str:
     return "/".join(parts)
 
 
+def check_told_path(argument: str, path: str) -> str:
+    """`check_path` of a path that goes to the guest by its name, and so as text. Files that it made may have others.
+
+    Raises:
+        InvalidArgument: Also where it is no text.
+    """
+    path = check_path(argument, path)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(argument, f"{path!r} has bytes that are no UTF-8; give it another name") from None
+    return path
+
+
 def _open_folder(name: str, folder: int) -> int:
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 

@@ -128,6 +128,11 @@ class Worker:
             self._on_control()
         return self.workdir is not None and self.ended is None and self._finished is None and not self.failure
 
+    @property
+    def has_gone(self) -> bool:
+        """Whether it has ended, or is killed and about to."""
+        return self.ended is not None or self._doomed
+
     def was_spawned(self, pidfd: int) -> None:
         """The template made the process; `pidfd` is ours now, and -1 where it is no process of this kernel."""
         self._pidfd = pidfd
@@ -266,7 +271,11 @@ class Worker:
         Raises:
             SandboxLost: The worker is gone.
         """
-        report = await self.run(Order(frame, descriptors, START_S, cpu_s, _BETWEEN_BYTES, False))
+        try:
+            report = await self.run(Order(frame, descriptors, START_S, cpu_s, _BETWEEN_BYTES, False))
+        except asyncio.CancelledError:
+            self.failure = self.failure or f"an order was cancelled before it was done ({frame['op']})"
+            raise
         for name, output in (("stdout", report.stdout), ("stderr", report.stderr)):
             if output.total_bytes:
                 self._between.append((name, output.read(0, _BETWEEN_BYTES)))
