@@ -227,7 +227,7 @@ def _put(link: engines.Link, where: str, source: Path, path: str | None) -> None
     try:
         target.encode()
     except UnicodeEncodeError:
-        reason = f"{target!r} has bytes that are no UTF-8; give it another name by HOST=GUEST"
+        reason = f"{target!r} has bytes that are no UTF-8; give it another name by HOST:GUEST"
         raise programs.bad("--file", reason) from None
     try:
         if source.is_dir():
