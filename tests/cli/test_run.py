@@ -470,6 +470,19 @@ def test_a_name_with_a_nul_byte_is_refused(command, nothing_left, arguments, nam
     assert nothing_left(ran.pid) is True
 
 
+@pytest.mark.parametrize("engine", [[], ["--no-engine"]], ids=["engine", "alone"])
+@pytest.mark.parametrize("given", [b"\xff.txt", b"folder"])
+def test_a_file_whose_name_is_no_unicode_is_refused(command, engine, given):
+    (command.folder / "folder").mkdir()
+    for name in (b"\xff.txt", b"folder/\xff.txt"):
+        (command.folder / os.fsdecode(name)).write_text("x")
+
+    ran = command("run", *engine, "-c", "1", "--file", os.fsdecode(given))
+
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "has bytes that are no UTF-8; give it another name" in ran.complaint
+
+
 def test_text_that_is_no_unicode_is_refused(command, nothing_left):
     ran = command("run", "-c", b"print('\xff')".decode("utf-8", "surrogateescape"))
 

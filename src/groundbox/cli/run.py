@@ -20,7 +20,7 @@ from groundbox.cli.program import Handed, Program, takes_files
 from groundbox.cli.results import Written, check_folder, write, write_file
 from groundbox.cli.terminal import Screen, screens
 from groundbox.cli.wording import worded
-from groundbox.errors import EngineUnavailable, GroundboxError, GuestFileError, InvalidArgument
+from groundbox.errors import EngineUnavailable, GroundboxError, GuestFileError
 from groundbox.execution import Execution
 from groundbox.remote import engine
 
@@ -196,7 +196,7 @@ def _check_file(path: Path) -> str | None:
 async def _put(box: Any, each: Handed) -> None:
     try:
         await box.files.put(each.host, each.guest)
-    except (GuestFileError, InvalidArgument) as error:
+    except GuestFileError as error:
         raise programs.bad("--file", str(error)) from None
 
 
