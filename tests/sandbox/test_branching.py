@@ -389,6 +389,40 @@ def test_after_an_error_half_done_work_is_put_back_where_that_is_asked_for():
         assert _said(box, "import os; print(items, os.listdir())") == "[] []\n"
 
 
+async def _cancelled(times, **options):
+    """What a sandbox holds after a run in it was cancelled, and whether the task was told as cancelled."""
+    async with AsyncSandbox(profile="bare", rollback="on_error", **options) as box:
+        await box.run("items = []")
+        begun = asyncio.Event()
+
+        async def follow():
+            async for _event in box.stream(
+                "items.append(1); open('half', 'w').write('done'); print(flush=True)\n9**9**9"
+            ):
+                begun.set()
+
+        task = asyncio.ensure_future(follow())
+        await begun.wait()
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0.001)
+        await asyncio.wait([task])
+        first = (await box.run("import os; items, os.listdir()")).text
+        return task.cancelled(), first, await _undone(box) if options else None
+
+
+async def _undone(box):
+    await box.undo(2)
+    return (await box.run("'items' in globals()")).text
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_cancelled_run_is_taken_back_too_where_that_is_asked_for(times):
+    assert asyncio.run(_cancelled(times)) == (True, "([], [])", None)
+    # Its state for `undo` went with it: the second last run that counts is the first one.
+    assert asyncio.run(_cancelled(times, undo=4)) == (True, "([], [])", "False")
+
+
 def test_forks_have_the_state_and_share_nothing():
     with Sandbox(profile="bare", branching=True, limits=Limits(process_count=20)) as box:
         _said(box, "import os; x = [0]; open('file', 'w').write('root'); os.makedirs('/tmp/deep/er')")

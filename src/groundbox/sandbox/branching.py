@@ -202,6 +202,23 @@ class Branches:
         told = _with_warning(execution, "session.rolled_back", "variables and files are as they were before this run")
         return dataclasses.replace(told, state="kept")
 
+    async def after_cancelled(self, before: Checkpoint | None) -> None:
+        """Go back where a run was cancelled and that is asked for; for who holds the sandbox's lock, and keeps it.
+
+        Where it cannot be done the sandbox stays lost, as after any run that was cancelled.
+        """
+        if self._rollback is None or before is None or before.lost:
+            return
+        back = asyncio.ensure_future(self._go_back(before, last=True))
+        # Whoever cancels once more waits, too: a process that is half exchanged is of no use to the next run.
+        while not back.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([back])
+        if back.cancelled() or back.exception() is not None:
+            return
+        if self._before.maxlen:
+            self._before.pop()
+
     def forget(self) -> None:
         """The sandbox is closed: nothing of its past is kept."""
         self._spare.forget()

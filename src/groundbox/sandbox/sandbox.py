@@ -509,6 +509,7 @@ class AsyncSandbox:
                     return dataclasses.replace(execution, trace=trace_read)
                 except asyncio.CancelledError:
                     self._lost = self._lost or "its run was cancelled"
+                    await self._branches.after_cancelled(before)
                     raise
 
     def _stays_clean(self, frame: Mapping[str, Any]) -> bool:
