@@ -382,7 +382,8 @@ class Execution(_Shown):
         stdout: Decoded as UTF-8 with U+FFFD for what is not; head and tail when cut.
         stderr: The same of the other stream.
         dropped_bytes: Bytes cut out of the middle of `stdout` and `stderr`, and counts of
-            `displays` and `artifacts` that were over the caps. 0 means nothing is missing.
+            `displays` and `artifacts` that were over the caps, or are files with a second name (hard links).
+            0 means nothing is missing.
         value: MIME bundle of the cell's last expression, or None. Not always a dict: each form of a result of SQL
             is made when it is looked at.
         error: What it failed with; None exactly when the outcome is `ok`.

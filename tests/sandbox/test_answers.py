@@ -199,3 +199,16 @@ def test_answers_before_the_interpreter_was_broken_are_kept():
 def test_no_calls_have_no_answers():
     assert called("def f(x): return x").value["text/plain"] == "0 of 0 calls"
     assert Answer().lost == ""
+
+
+def test_a_child_that_a_call_forks_answers_none_of_the_calls():
+    """It has the worker's socket: it would tell what came of a call, and hear the next one, before its parent."""
+    source = """import os
+def f(n):
+    pid = os.fork()
+    if pid == 0:
+        return "the child's"
+    os.waitpid(pid, 0)
+    return n * 2"""
+
+    assert answers(source, [0], [1], [2]) == [(0, "", ""), (2, "", ""), (4, "", "")]

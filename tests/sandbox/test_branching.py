@@ -389,6 +389,14 @@ def test_after_an_error_half_done_work_is_put_back_where_that_is_asked_for():
         assert _said(box, "import os; print(items, os.listdir())") == "[] []\n"
 
 
+def test_undo_of_a_closed_sandbox_says_that_it_is_closed():
+    with Sandbox(profile="bare", undo=2) as box:
+        _said(box, "1")
+
+    with pytest.raises(SandboxClosed):
+        box.undo()
+
+
 async def _cancelled(times, **options):
     """What a sandbox holds after a run in it was cancelled, and whether the task was told as cancelled."""
     async with AsyncSandbox(profile="bare", rollback="on_error", **options) as box:

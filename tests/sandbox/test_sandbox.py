@@ -310,6 +310,16 @@ else:
         assert [box.run("pid > 0").text for _ in range(3)] == ["True"] * 3
 
 
+def test_a_child_that_a_cell_forks_shows_no_figures_of_its_parent():
+    with Sandbox() as box:
+        ran = box.run(
+            "import os\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\npid = os.fork()\n"
+            "if pid:\n    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
+        )
+
+        assert (ran.stdout, len(ran.displays)) == ("0\n", 1)
+
+
 def test_an_order_that_was_cancelled_is_named_by_the_next_run():
     """It ends the process, which was told as a program that SIGKILL had ended."""
 

@@ -92,6 +92,30 @@ def test_only_what_changed_is_collected(folder):
     assert work.collect().artifacts == []
 
 
+def test_files_with_a_second_name_are_counted_once_for_each_change(folder):
+    work = _opened(folder)
+    (folder / "a").write_text("one")
+    os.link(folder / "a", folder / "b")
+
+    counts = [work.collect().dropped, work.collect().dropped]
+    (folder / "b").write_text("two")
+    counts.append(work.collect().dropped)
+    (folder / "b").unlink()
+
+    assert counts == [2, 0, 2]
+    assert [artifact.path for artifact in work.collect().artifacts] == ["a"]
+
+
+@pytest.mark.parametrize(("path", "link"), [("f", "f"), ("d/a", "d")])
+def test_a_link_on_the_way_is_named(folder, path, link):
+    os.symlink(folder, folder / "d")
+    os.symlink("a", folder / "f")
+    (folder / "a").write_text("one")
+
+    with pytest.raises(GuestFileError, match=f"^{path}: '{link}' is a link, which `files` does not follow"):
+        _opened(folder).read(path)
+
+
 def test_a_change_that_puts_the_times_back_is_seen(folder):
     (folder / "a").write_text("one")
     work = _opened(folder)

@@ -139,6 +139,7 @@ class Branches:
         if not self._before.maxlen:
             raise InvalidArgument("undo", "this sandbox keeps no states by itself; make it with Sandbox(undo=8)")
         async with self._box.lock:
+            self._box._check_open()
             if count > len(self._before):
                 raise InvalidArgument("n", f"is {count}, and {len(self._before)} states are kept")
             aim = self._before[-count]

@@ -46,14 +46,19 @@ class Stamp(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The regular files of a workdir by path, and how many entries were left out and why."""
+    """The regular files of a workdir by path, and how many entries were left out and why.
+
+    Attributes:
+        linked: Files with more than one name. They are never read, and counted in `skipped` with links.
+    """
 
     files: dict[str, Stamp]
+    linked: dict[str, Stamp]
     skipped: dict[str, int]
 
 
 class Collected(NamedTuple):
-    """The artifacts of one run, and how many files were over the caps.
+    """The artifacts of one run, and how many files are none: over the caps, or with a second name.
 
     Attributes:
         all_held: Whether the bytes of all are in memory, so that the workdir may go.
@@ -75,6 +80,7 @@ class Workdir:
         self._folder = folder
         self._device = os.fstat(descriptor).st_dev
         self._seen: dict[str, Stamp] = {}
+        self._seen_linked: dict[str, Stamp] = {}
         self._entries_left = 0
 
     def close(self) -> None:
@@ -114,14 +120,15 @@ class Workdir:
 
         After MOST_ENTRIES each folder that is not at its end counts as one more.
         """
-        listing = Listing({}, {})
+        listing = Listing({}, {}, {})
         self._entries_left = MOST_ENTRIES
         self._walk(self._descriptor, "", 0, listing)
         return listing
 
     def note(self) -> None:
         """Take the present state as known, so that `collect` reports what changes from here on."""
-        self._seen = self.list().files
+        listing = self.list()
+        self._seen, self._seen_linked = listing.files, listing.linked
 
     def unread_bytes(self, listing: Listing) -> int:
         """What `collect` would have to read: the files that are new or changed."""
@@ -131,8 +138,9 @@ class Workdir:
         """The files made or changed since the last `note` or `collect`, by a listing that was just made."""
         listing = listing or self.list()
         changed = sorted(path for path, stamp in listing.files.items() if self._seen.get(path) != stamp)
-        self._seen = listing.files
         dropped = listing.skipped.get("count", 0)
+        dropped += sum(self._seen_linked.get(path) != stamp for path, stamp in listing.linked.items())
+        self._seen, self._seen_linked = listing.files, listing.linked
         artifacts: list[Artifact] = []
         held = total = 0
         for path in changed:
@@ -232,7 +240,7 @@ class Workdir:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             return os.open(name, flags, dir_fd=folder)
         except OSError as error:
-            raise GuestFileError(path, error.strerror or str(error), error.errno) from None
+            raise _refusal(path, name, folder, error) from None
         finally:
             os.close(folder)
 
@@ -242,7 +250,7 @@ class Workdir:
             try:
                 deeper = _open_folder(name, folder)
             except OSError as error:
-                raise GuestFileError(path, error.strerror or str(error), error.errno) from None
+                raise _refusal(path, name, folder, error) from None
             finally:
                 os.close(folder)
             folder = deeper
@@ -263,7 +271,7 @@ class Workdir:
                 if self._entries_left < 0:
                     _count(listing, "count")
                     return
-                if len(listing.files) >= 10 * MOST_FILES or not _decodable(entry.name):
+                if len(listing.files) + len(listing.linked) >= 10 * MOST_FILES or not _decodable(entry.name):
                     _count(listing, "count")
                     continue
                 try:
@@ -284,10 +292,12 @@ class Workdir:
                 self._walk(deeper, path + "/", depth + 1, listing)
             finally:
                 os.close(deeper)
-        elif stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            return
+        is_regular = stat.S_ISREG(found.st_mode)
+        if is_regular:
             stamp = Stamp(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-            listing.files[path] = stamp
-        else:
+            (listing.files if found.st_nlink == 1 else listing.linked)[path] = stamp
+        if not is_regular or found.st_nlink != 1:
             _count(listing, "not a regular file")
 
 
@@ -336,6 +346,15 @@ def check_told_path(argument: str, path: str) -> str:
 
 def _open_folder(name: str, folder: int) -> int:
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+
+
+def _refusal(path: str, name: str, folder: int, error: OSError) -> GuestFileError:
+    """What is told of a path whose part `name` in `folder` cannot be opened."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            reason = f"{name!r} is a link, which `files` does not follow; `guest_files` follows it as programs do"
+            return GuestFileError(path, reason, error.errno)
+    return GuestFileError(path, error.strerror or str(error), error.errno)
 
 
 def _decodable(name: str) -> bool:

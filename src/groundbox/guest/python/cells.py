@@ -19,6 +19,7 @@ import threading
 import types
 from _thread import get_ident  # programs replace that of `threading`, as gevent does
 from collections.abc import Callable, Mapping, Sequence
+from os import getpid  # by this name, because programs set `os.getpid` to what they like
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from . import chance, figures, interpreters, machine, viewers
@@ -71,6 +72,7 @@ class CellRunner:
         self._sources = Sources()
         self._runner: asyncio.Runner | None = None
         self._last: Any = _NOTHING
+        self._process = 0
         self._sigint: Any = _signal.default_int_handler
         self._spaces: dict[str | None, _Space] = {}
         self._entered: str | None = None
@@ -249,6 +251,7 @@ class CellRunner:
         self, work: Callable[[], dict[str, Any] | None], filename: str, namespace: dict[str, Any]
     ) -> dict[str, Any]:
         """Do the work; where it fails, tell it of a program with this name and these variables."""
+        self._process = getpid()
         try:
             try:
                 self._allow_interrupts()
@@ -326,7 +329,7 @@ class CellRunner:
     def _finish(self, result: Any) -> dict[str, Any] | None:
         """Show open figures, keep the value under `_`, and make its bundle."""
         is_open_figure = figures.is_figure(result) and any(result is f for f in figures.open_figures())
-        figures.show_open()
+        self._show_open()
         if result is None:
             return None
         self._keep(result)
@@ -364,13 +367,17 @@ class CellRunner:
         finally:
             exc.__traceback__ = None  # it holds every local of the failed frames
 
+    def _show_open(self) -> None:
+        if getpid() == self._process:  # a child that the cell forked has its parent's figures open, too
+            figures.show_open()
+
     def _show_figure(self, figure: Any) -> None:
         self._emit(display_event(self._bundle(figure), None))
 
     def _end_cell(self) -> None:
         """After a failure, show what was drawn so far; nothing here adds a second error."""
         try:
-            figures.show_open()
+            self._show_open()
             self._fire("post_execute")
         except BaseException:
             pass  # the cell's own outcome stands
