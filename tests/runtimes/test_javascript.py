@@ -1,6 +1,8 @@
 """JavaScript: what a cell is, what is said about its errors, and the process that keeps its state."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -336,3 +338,20 @@ def test_a_script_that_imitates_nodes_last_words_keeps_its_result():
 
     assert (execution.outcome, execution.exit_code) == (Outcome.ERROR, 1)
     assert execution.stderr == "Node.js v1\n/x/main.js:1\n"
+
+
+def test_the_code_of_node_is_memory_of_the_host_and_not_of_the_first_guest_that_runs_it(box):
+    """Else a run that comes to `memory_bytes` reads it again and again up to `wall_s`, and is told as a timeout."""
+    if "cgroup" not in box.run("1").isolation.layers:
+        pytest.skip("there are no control groups here")
+    code = """import os, shutil
+node = os.open(shutil.which("node"), os.O_RDONLY)
+os.posix_fadvise(node, 0, 0, os.POSIX_FADV_DONTNEED)
+import groundbox as gb
+told = gb.run("1", language="javascript", mode="script").usage.peak_memory_bytes
+print(told, os.fstat(node).st_size)"""
+    peak, size = map(int, subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split())
+
+    if size < 50 << 20:
+        pytest.skip("the code of this node lies in libraries, or is small")
+    assert peak < size // 3
