@@ -99,6 +99,32 @@ def test_arguments_of_cruxeval_are_data(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("written_as", "value"),
+    [
+        ("3 * 19", 57),
+        ("''.join(['a'] * 3)", "aaa"),
+        ("dict(b=1, a=[-2.0 / 4])", {"b": 1, "a": [-0.5]}),
+        ("'a-b'.split('-')", ["a", "b"]),
+        ("range(3)", None),
+        ("lambda: 1", None),
+        ("int", None),
+        ("len", None),
+        ("n + 1", None),
+        ("'a' * 10**9", None),
+        ("1 / 0", None),
+        ("f", None),
+    ],
+)
+def test_arguments_may_be_worked_out_of_literals_and_nothing_else(tmp_path, written_as, value):
+    path = written(tmp_path, "c.jsonl", {"code": "def f(a): return a", "input": written_as, "output": "1", "id": "one"})
+
+    problems, drops = parts(path)
+
+    assert [each.reason for each in drops] == ["input-not-a-literal"] * (value is None)
+    assert [case.args for each in problems for case in each.cases] == ([] if value is None else [(value,)])
+
+
 def test_humaneval_is_read_from_its_asserts_packed_or_not(tmp_path):
     row = {
         "task_id": "HumanEval/0",
@@ -222,7 +248,7 @@ def test_the_examples_are_read_without_a_drop_and_travel_as_json(name):
 @pytest.mark.skipif(not DATA, reason="GROUNDBOX_DATA does not name a folder with benchmark files")
 @pytest.mark.parametrize(
     ("name", "problems", "cases", "dropped"),
-    [("pyedu-514.jsonl", 514, 4598, 0), ("cruxeval-400.jsonl", 394, 394, 6), ("HumanEval.jsonl.gz", 164, 1111, 21)],
+    [("pyedu-514.jsonl", 514, 4598, 0), ("cruxeval-400.jsonl", 397, 397, 3), ("HumanEval.jsonl.gz", 164, 1127, 5)],
 )
 def test_real_files_are_read_to_the_last_case(name, problems, cases, dropped):
     found, drops = parts(Path(DATA or "") / name)

@@ -83,6 +83,40 @@ def test_mbpp_is_judged_by_all_of_its_asserts(tmp_path):
     assert "0.5" not in question.prompt
 
 
+@pytest.mark.slow
+def test_tests_of_mbpp_may_lean_on_the_imports_of_its_program_and_on_any_name_of_its_function(tmp_path):
+    size = {
+        "task_id": 1, "text": "Size.", "code": "import sys\ndef size(x):\n    return sys.getsizeof(x)",
+        "test_list": ["assert size((1, 2)) == sys.getsizeof((1, 2))"],
+    }  # fmt: skip
+    check = {
+        "task_id": 2, "text": "Odd?", "code": "def check(n):\n    return n % 2 == 1",
+        "test_list": ["assert check(3) == True", "assert check(4) == False"],
+    }  # fmt: skip
+    suite = open_suite(f"mbpp:{written(tmp_path / 'm.jsonl', [size, check])}", Wanted())
+
+    own = judged(suite, {each.id: each.program for each in suite.questions})
+    wrong = judged(suite, {"mbpp/2": "def check(n):\n    return True", "mbpp/1": "def size(x):\n    return 0"})
+
+    assert own == {"mbpp/1": (True, "right"), "mbpp/2": (True, "right")}
+    assert wrong == {"mbpp/1": (False, "failed"), "mbpp/2": (False, "failed")}
+
+
+@pytest.mark.parametrize(
+    ("code", "setup", "test"),
+    [
+        ("class Pair:\n    pass\ndef f(pairs):\n    return 1", "", "assert f([Pair()]) == 1"),
+        ("class Node:\n    pass\ndef f(node):\n    return 1", "root = Node()", "assert f(root) == 1"),
+        ("def f(x, kind):\n    return isinstance(x, kind)", "", "assert f(1, int)"),
+    ],
+)
+def test_a_row_of_mbpp_whose_tests_no_reply_could_pass_gives_no_question(tmp_path, code, setup, test):
+    row = {"task_id": 1, "text": "One.", "code": code, "test_setup_code": setup, "test_list": [test]}
+
+    with pytest.raises(InvalidArgument, match="left out: tests-take-no-data 1"):
+        open_suite(f"mbpp:{written(tmp_path / 'm.jsonl', [row])}", Wanted())
+
+
 def test_pal_runs_what_works_out_the_number(tmp_path):
     rows = [{"id": "a", "question": "Half of 36?", "answer": "#### 18"}, {"question": "Two?", "answer": 2}]
     suite = open_suite(f"pal:{written(tmp_path / 'p.jsonl', rows)}", Wanted())

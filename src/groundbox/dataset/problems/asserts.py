@@ -1,13 +1,19 @@
-"""Inputs out of asserts: `assert f(1, 2) == 3` is a case with an output, as long as its parts are literals."""
+"""Inputs out of asserts: `assert f(1, 2) == 3` is a case with an output, as long as its parts are data.
+
+Data are literals, and expressions of literals and Python's own functions, such as `3 * 19` or `dict(a=1)`.
+"""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from groundbox.dataset.problem import ABSENT
 from groundbox.values import literals
+from groundbox.values.evaluate import evaluate
+from groundbox.values.unknown import Unknown
 
 
 class Asserted(NamedTuple):
@@ -38,8 +44,23 @@ def arguments(call: ast.Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call, or NotALiteral."""
     if any(keyword.arg is None for keyword in call.keywords):
         raise literals.NotALiteral("** is not a literal")
-    args = tuple(literals.of_node(each) for each in call.args)
-    return args, {str(each.arg): literals.of_node(each.value) for each in call.keywords}
+    args = tuple(_data(each) for each in call.args)
+    return args, {str(each.arg): _data(each.value) for each in call.keywords}
+
+
+def _data(node: ast.expr) -> Any:
+    try:
+        return literals.of_node(node)
+    except literals.NotALiteral:
+        with contextlib.suppress(Unknown, literals.NotALiteral, RecursionError):
+            value = evaluate(node, _no_name)
+            literals.encode(value)
+            return value
+        raise
+
+
+def _no_name(name: str) -> Any:
+    raise KeyError(name)
 
 
 def _calls_in(test: ast.expr, function: str) -> Iterator[ast.Call]:
@@ -68,6 +89,6 @@ def _expected(call: ast.Call, test: ast.expr) -> Any:
     if call not in sides:
         return ABSENT
     try:
-        return literals.of_node(sides[1 - sides.index(call)])
+        return _data(sides[1 - sides.index(call)])
     except literals.NotALiteral:
         return ABSENT

@@ -180,8 +180,8 @@ class Tests:
             sys.modules["numpy.random"].seed(seed % (1 << 32))
         space: dict[str, Any] = {"__name__": "tests"}
         exec(code, space)
-        space[self._entry] = candidate
         check: Callable[..., Any] = space["check"]
+        space[self._entry] = candidate  # whose own name may be `check`, too
         return check
 
     def _candidate(self, *args: Any, **kwargs: Any) -> Any:

@@ -6,6 +6,7 @@ A reply's program is its last fenced block of Python, or all of it where it has 
 from __future__ import annotations
 
 import ast
+import builtins
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,18 +166,23 @@ def _defines(program: str, name: str) -> bool:
 
 
 def _mbpp(path: Path, left_out: Counter[str]) -> Iterator[Question]:
-    tests = {number: row for number, row in rows(path) if isinstance(row, dict)}
+    lines = {number: row for number, row in rows(path) if isinstance(row, dict)}
     for found in read(path, format=mbpp.NAME):
         if isinstance(found, Drop):
             left_out[found.reason] += (
                 found.reason != "input-not-a-literal"
             )  # an assert like this is a test all the same
             continue
-        row = tests[found.provenance.line]
+        row = lines[found.provenance.line]
         asserts = [str(each) for each in (*row["test_list"], *(row.get("challenge_test_list") or ()))]
         setup = "\n".join(map(str, [row.get("test_setup_code") or "", *(row.get("test_imports") or ())])).strip()
-        body = "\n".join(asserts).replace("\n", "\n    ")
         entry = str(found.entry)
+        tests, program = (_module(text) for text in ("\n".join([setup, *asserts]), found.source))
+        if _names_of(program) & _free_names(tests) - {entry} or _hands_over_types(tests, entry):
+            left_out["tests-take-no-data"] += 1  # but instances of the program's classes, say, which no reply can have
+            continue
+        setup = "\n".join([*_imports(program, _free_names(tests)), setup])
+        body = "\n".join(asserts).replace("\n", "\n    ")
         problem = humaneval.Problem(
             task_id=found.id,
             prompt=f"def {entry}(*args, **kwargs):",
@@ -191,3 +197,44 @@ def _mbpp(path: Path, left_out: Counter[str]) -> Iterator[Question]:
             right=problem,
             program=found.source,
         )
+
+
+def _module(text: str) -> ast.Module:
+    try:
+        return module_of(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
+def _free_names(tree: ast.Module) -> set[str]:
+    """Names that a module reads and does not bind itself."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    bound = {each.id for each in names if not isinstance(each.ctx, ast.Load)} | _names_of(tree)
+    bound |= {name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for name in _bound(node)}
+    return {each.id for each in names} - bound
+
+
+def _names_of(tree: ast.Module) -> set[str]:
+    """Functions, classes and values that a module defines."""
+    defined = {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+    targets = [target for each in tree.body if isinstance(each, ast.Assign) for target in each.targets]
+    return defined | {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _imports(program: ast.Module, wanted: set[str]) -> Iterator[str]:
+    """Imports of the reference program that bind names which the tests read: MBPP runs both in one module."""
+    for node in program.body:
+        if isinstance(node, ast.Import | ast.ImportFrom) and wanted.intersection(_bound(node)):
+            yield ast.unparse(node)
+
+
+def _bound(node: ast.Import | ast.ImportFrom) -> list[str]:
+    return [each.asname or each.name.partition(".")[0] for each in node.names]
+
+
+def _hands_over_types(tests: ast.Module, entry: str) -> bool:
+    """Return whether a built-in class, such as `int`, is an argument of the function itself."""
+    calls = [node for node in ast.walk(tests) if isinstance(node, ast.Call)]
+    own = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == entry]
+    given = [each for call in own for each in (*call.args, *(keyword.value for keyword in call.keywords))]
+    return any(isinstance(each, ast.Name) and isinstance(getattr(builtins, each.id, None), type) for each in given)
