@@ -10,6 +10,7 @@ from groundbox.trace.claims.page import page
 from groundbox.trace.claims.vocabulary import Work, loose
 from groundbox.trace.narrate.document import document
 from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.record.schema import Set
 
 LOOP = """\
 def main(items):
@@ -84,6 +85,49 @@ def test_a_sentence_that_is_left_out_between_two_is_missed(loop):
     proof = prove(text, loop, claims=claims, strict=True)
     assert (proof.passes, proof.gaps) == (False, [told[0]])
     assert proof.to_dict()["gaps"] == [told[0]]
+
+
+@pytest.mark.parametrize("name", ["first", "gives", "falls", "empty", "earlier", "never", "twice", "remains", "loop"])
+def test_a_function_may_have_any_word_for_a_name(recorded, name):
+    trace = recorded(LOOP.replace("main", name), name, [4, 1, 3])
+    narration = narrate(trace, seed=1)
+
+    assert narration.text.endswith(f"So {name} returns (7, 3).")
+    assert prove(narration.text, trace, claims=document(narration, trace), strict=True).passes
+
+
+def test_that_a_long_value_stays_is_held_against_that_value(recorded):
+    source = """\
+def main(items):
+    count = 0
+    while count < 12:
+        items = sorted(items);count += 1
+    return count
+"""
+    trace = recorded(source, "main", list(range(30)))
+    narration = narrate(trace, seed=1)
+
+    assert "] as before, and `count` " in narration.text
+    assert prove(narration.text, trace, claims=document(narration, trace), strict=True).passes
+
+
+@pytest.mark.parametrize(("change", "stays"), [("n", True), ("n + (n == 150)", False)])
+def test_a_long_value_that_differs_in_its_middle_does_not_stay(recorded, change, stays):
+    source = f"""\
+def main(items):
+    items = [{change} for n in items]
+    return len(items)
+"""
+    trace = recorded(source, "main", list(range(100, 200)))
+    step = next(t for t, record in enumerate(trace.records) if isinstance(record, Set) and record.name == "items")
+    value = trace.state_at(step).text(trace.records[step].v)
+    text = f"`items` stays at {value}."
+    claims = [{"kind": "value", "subject": "items", "value": value, "step": step}]
+    document = {"schema": "groundbox.claims/1", "sentences": [{"text": text, "claims": claims}]}
+
+    words = prove(text, trace, claims=document, strict=True).words
+
+    assert [text[each.start : each.end] for each in words if not each.covered] == ([] if stays else ["stays at"])
 
 
 RING = """

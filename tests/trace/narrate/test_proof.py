@@ -12,7 +12,6 @@ from groundbox.trace.narrate.narrator import narrate
 
 NAMES = sorted(path.stem for path in (Path(__file__).parent / "programs").glob("*.py"))
 UNPROVEN = {
-    "fails": "the name of the function is a truth word, too",
     "shape": "that `case [first, *_]` matches cannot be worked out",
 }
 """Programs of which something is told that no claim bears out yet, and why."""

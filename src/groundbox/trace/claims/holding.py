@@ -41,6 +41,8 @@ _UNTOLD: Final = re.compile(r"not (?:told|shown|recorded)\b", re.I)
 """Says that the text passes over something, and nothing of the run."""
 _OF_CALLS: Final = re.compile(r"\(| (?:returns|raises|gives|yields|ends|is called)\b", re.I)
 """After a function's name that is no common word there."""
+_OF_TELLINGS: Final = re.compile(r"\b[Tt]he (?:loop|generator|program|module)$")
+"""Up to the end of a word that every telling has, whatever the program calls its functions."""
 _OF_CODE: Final = frozenset({"True", "False", "None", "not", "in", "is", "and", "or"})
 _PARTS: Final = {"True": "positive", "False": "negative"}
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+")
@@ -304,13 +306,17 @@ def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Ite
                 yield Token(found.start(), found.end(), f"name {word}")
         elif _UNTOLD.match(text, found.start()):
             continue
+        # A function called `count` or `merge` is a common word, too; only `count(` or `count returns` speaks of it.
+        elif (
+            word in functions
+            and _OF_CALLS.match(text, found.end())
+            and not _OF_TELLINGS.search(text, max(0, found.start() - 5), found.end())
+        ):
+            yield Token(found.start(), found.end(), f"name {word}")
         elif word.lower() in _NEGATIVE or word.lower() in _POSITIVE:
             denied = word.lower() in _NEGATIVE or _DENIED.search(text, max(0, found.start() - 24), found.start())
             yield Token(found.start(), found.end(), "negative" if denied else "positive")
-        # A function called `count` or `merge` is a common word, too; only `count(` or `count returns` speaks of it.
-        elif word in names and (
-            (word in functions and _OF_CALLS.match(text, found.end())) or not (word.isalpha() and word.islower())
-        ):
+        elif word in names and not (word.isalpha() and word.islower()):
             yield Token(found.start(), found.end(), f"name {word}")
 
 

@@ -32,6 +32,8 @@ _STEPS: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.MUTATION, Kind.ITERATION}
 """Kinds of claims by which a text goes into a call, rather than telling what came of it."""
 MOST_LOOKED: Final = 5_000_000
 """Records that are looked at for all sentences together; beyond it nothing is said to stay as it was."""
+_MOST_TEXT: Final = 1_000_000
+"""Characters of a value that is compared: a shorter text leaves its middle out, where the two may differ."""
 _Key = tuple[object, ...]
 
 
@@ -74,20 +76,26 @@ class Untold:
         if update is None or update.key[0] != "name":
             return True
         places = self._updates[update.key]
-        if not update.number:
-            return False
-        values = []
-        for at in places[update.number - 1 : update.number + 1]:
-            record = self._records[at]
-            assert isinstance(record, schema.Set)
-            values.append(record.v)
-        old, new = values
-        # Atoms, or one object under two names: what the record has tells.
-        if ref_of(old) is None or ref_of(old) == ref_of(new):
-            return bool(old == new)
         now = places[update.number]
+        record = self._records[now]
+        assert isinstance(record, schema.Set)
+        if update.number:
+            earlier = self._records[places[update.number - 1]]
+            assert isinstance(earlier, schema.Set)
+            old = earlier.v
+            # Atoms, or one object under two names: what the record has tells.
+            if ref_of(old) is None or ref_of(old) == ref_of(record.v):
+                return bool(old == record.v)
         self._left -= len(self._records)
-        return self._left >= 0 and self._trace.state_at(now - 1).text(old) == self._trace.state_at(now).text(new)
+        if self._left < 0:
+            return False
+        before = self._trace.state_at(now - 1)
+        if not update.number:  # the first one of a parameter changes what the call gave
+            held = before.names(self._frames[now])
+            if data.subject not in held:
+                return False
+            old = held[data.subject]
+        return before.text(old, _MOST_TEXT) == self._trace.state_at(now).text(record.v, _MOST_TEXT)
 
     def gaps(self, text: str, claims: Sequence[tuple[ClaimData, Claim]]) -> list[int]:
         """Sentences before which an update is left out, of a text that goes forward."""

@@ -195,8 +195,12 @@ class _Held:
         self._said = text[sentence.start : sentence.end]
         self._code = [found.span() for found in _CODE.finditer(self._said)]
         bare = _blank(self._said, self._code)
-        # Code and quoted values are blanked, and not cut out: places stay what they are in the sentence.
-        self._bare = _blank(bare, [found.span() for found in _QUOTED.finditer(bare)])
+        # Code and quoted values are blanked, and not cut out: places stay what they are in the sentence. So is the
+        # function that answers, which stands without backticks and may have any word for a name, such as `first`.
+        bare = _blank(bare, [found.span() for found in _QUOTED.finditer(bare)])
+        answers = [(data, each.start, each.end) for data, each in self._claims if data.kind is Kind.ANSWER]
+        spans = {(at - self._start, end - self._start) for data, at, end in answers if text[at:end] == data.subject}
+        self._bare = _blank(bare, sorted(spans))
         self._known = bytearray(len(self._bare))
 
     def code(self) -> Iterator[Number]:
@@ -266,8 +270,13 @@ class _Held:
         kinds = (Kind.VALUE, Kind.MUTATION)
         if ahead := _AHEAD.match(self._said, at):
             at = ahead.end()  # the name before it may be told by an earlier record
-        about = [(abs(claim.start - self._start - at), n) for n, (_, claim) in enumerate(self._claims)]
-        near = [self._claims[n][0] for _, n in sorted(about)]
+        place = self._start + at
+        # A long value stands between the name and `as before`, and the claim of another name begins closer to it.
+        about = [
+            (max(0, claim.start - place, place - claim.end), abs(claim.start - place), number)
+            for number, (_, claim) in enumerate(self._claims)
+        ]
+        near = [self._claims[number][0] for *_, number in sorted(about)]
         told = next((data for data in near if data.kind in kinds and data.value and data.step is not None), None)
         return told is not None and self._untold.stays(told)
 
