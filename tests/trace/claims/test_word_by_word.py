@@ -96,6 +96,22 @@ def test_a_function_may_have_any_word_for_a_name(recorded, name):
     assert prove(narration.text, trace, claims=document(narration, trace), strict=True).passes
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_telling_from_the_result_requires_of_the_input_is_a_test_that_holds(recorded, seed):
+    trace = recorded("def main(n):\n    if n <= 2:\n        return n\n    return n * 2\n", "main", 5)
+    narration = narrate(trace, style="backward", seed=seed)
+    claims = document(narration, trace)
+    (required,) = [each for each in claims["sentences"] if "the input" in each["text"] and "`n <= 2`" in each["text"]]
+
+    assert [each["kind"] for each in required["claims"]] == ["test"]
+    assert prove(narration.text, trace, claims=claims, strict=True).passes
+    text = required["text"].replace("false", "true")
+    wrong = {**required, "text": text, "claims": [{**required["claims"][0], "quote": text[:-1]}]}
+    sentences = [wrong if each is required else each for each in claims["sentences"]]
+    told = narration.text.replace(required["text"], text)
+    assert not prove(told, trace, claims={**claims, "sentences": sentences}, strict=True).passes
+
+
 def test_that_a_long_value_stays_is_held_against_that_value(recorded):
     source = """\
 def main(items):

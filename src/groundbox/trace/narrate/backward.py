@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from groundbox.trace.narrate.answers import answer_of
@@ -79,7 +80,7 @@ class Backward:
                     if made.value in ("True", "False") and _names(made.subject) and _names(made.subject) <= names:
                         truth = "true" if made.value == "True" else "false"
                         text = self._voice.say("backward.required", code=f"`{made.subject}`", truth=truth)
-                        yield Sentence(text=sentence(text), claims=(made,))
+                        yield Sentence(text=sentence(text), claims=(replace(made, said=text),))
 
     def _witness_sentence(self) -> Sentence:
         state = self._trace.state_at(self._entry.first)
