@@ -146,6 +146,41 @@ def main(items):
     assert [text[each.start : each.end] for each in words if not each.covered] == ([] if stays else ["stays at"])
 
 
+UNPACKED = """\
+def area(a, b, c=1, *rest, scale=1):
+    return a * b * c * scale + len(rest)
+
+def main(xs, options):
+    first = area(*[2, 3])
+    second = area(*xs)
+    third = area(xs[0], *xs[1:], **options)
+    fourth = area(*(5, 6), *[1, 2, 3], scale=3)
+    return [first, second, third, fourth, area(*range(2, 4))]
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "other"),
+    [
+        ("area(*[2, 3])", "area(*[2, 4])"),
+        ("area(*[2, 3])", "area(*[2])"),
+        ("area(*xs)", "area(*xs[1:])"),
+        ("area(*(5, 6), *[1, 2, 3], scale=3)", "area(*(5, 6), *[1, 2, 4], scale=3)"),
+        ("area(*(5, 6), *[1, 2, 3], scale=3)", "area(*(5, 6), *[1, 2, 3], scale=2)"),
+        ("**options)", "**{'scale': 1})"),
+    ],
+)
+def test_a_call_that_unpacks_its_arguments_is_held_against_what_was_given(recorded, call, other):
+    trace = recorded(UNPACKED, "main", [3, 1, 2], {"scale": 2})
+    narration = narrate(trace, seed=1)
+    claims = document(narration, trace)
+
+    assert call in narration.text
+    assert prove(narration.text, trace, claims=claims, strict=True).passes
+    wrong = json.loads(json.dumps(claims).replace(call, other))
+    assert not prove(narration.text.replace(call, other), trace, claims=wrong, strict=True).passes
+
+
 RING = """
 from collections import deque
 ring = deque([0])

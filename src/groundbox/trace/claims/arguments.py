@@ -49,6 +49,8 @@ class CallWalk(Walk):
             return refuted(step, f"record {step} is a call of `{cut(call.name)}`")
         if not isinstance(node, ast.Call):
             return None
+        if (node := self._unpacked(node, call.p)) is None:
+            return not_found("what it unpacks is not known")
         # `self.items(0)` of a property calls what the property gives.
         if self.course.is_property(call):
             return not_found("a property is given no arguments")
@@ -64,6 +66,38 @@ class CallWalk(Walk):
         places = [*zip(given, node.args, strict=False), *((str(each.arg), each.value) for each in node.keywords)]
         found = (self._misfitting(argument, given[parameter], call, texts) for parameter, argument in places)
         return next((each for each in found if each is not None), None)
+
+    def _unpacked(self, node: ast.Call, caller: int) -> ast.Call | None:
+        """Return a call with what `*xs` and `**options` of its caller hold in their places; None if that is unknown."""
+        args: list[ast.expr] = []
+        keywords: list[ast.keyword] = []
+        for each in node.args:
+            if not isinstance(each, ast.Starred):
+                args.append(each)
+            elif isinstance(each.value, ast.List | ast.Tuple):
+                args += each.value.elts
+            elif isinstance(items := self._evaluated_in(caller, each.value), list | tuple | str | range):
+                args += [ast.Constant(item) for item in items]
+            else:
+                return None
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                keywords.append(keyword)
+            elif isinstance(items := self._evaluated_in(caller, keyword.value), dict):
+                keywords += [ast.keyword(str(name), ast.Constant(value)) for name, value in items.items()]
+            else:
+                return None
+        return ast.Call(node.func, args, keywords)
+
+    def _evaluated_in(self, frame: int, node: ast.expr) -> Any:
+        """Return the value of an expression of a frame that waits for a call; None if it is not known."""
+        own, self.frame = self.frame, frame
+        try:
+            return self.evaluated(node)
+        except Unknown:
+            return None
+        finally:
+            self.frame = own
 
     def _spread(
         self, node: ast.Call, given: Mapping[str, schema.V], call: schema.Call, texts: Mapping[str, str]
