@@ -146,6 +146,27 @@ def main(items):
     assert [text[each.start : each.end] for each in words if not each.covered] == ([] if stays else ["stays at"])
 
 
+EMPTIES = """\
+import heapq
+
+def main(xs):
+    heap = sorted(xs)
+    return [heapq.heappop(heap) for _ in range(len(heap))]
+"""
+
+
+def test_what_an_expression_came_to_that_changes_what_it_reads_is_what_its_line_gave(recorded):
+    trace = recorded(EMPTIES, "main", [3, 1, 2])
+    narration = narrate(trace, seed=1)
+    claims = document(narration, trace)
+
+    assert "`[heapq.heappop(heap) for _ in range(len(heap))]` = [1, 2, 3]" in narration.text
+    assert prove(narration.text, trace, claims=claims, strict=True).passes
+    for other in ("[1, 2, 4]", "[]"):
+        wrong = json.loads(json.dumps(claims).replace("[1, 2, 3]", other))
+        assert not prove(narration.text.replace("[1, 2, 3]", other), trace, claims=wrong, strict=True).passes
+
+
 UNPACKED = """\
 def area(a, b, c=1, *rest, scale=1):
     return a * b * c * scale + len(rest)

@@ -133,7 +133,18 @@ class _Judge(CallWalk):
             return self.as_shown(claim, raw) if raw is not NOWHERE else not_found("it is no plain value")
         if not said.known:
             return not_found(f"its value is no literal; it is {shown(actual)} at record {step}")
-        return compared(claim, actual, said.value, step)
+        found = compared(claim, actual, said.value, step)
+        # `[heappop(h) for _ in h]` after it has emptied `h`: what it came to is what its line gave to its target.
+        if found.status is Status.REFUTED and self._has_changed_something(node):
+            return not_found(f"`{cut(claim.subject)}` was worked out before record {step}")
+        return found
+
+    def _has_changed_something(self, node: ast.expr) -> bool:
+        """Return whether the line under way gives this expression's value away, and has changed an object by now."""
+        at = self.state.t
+        while at >= 0 and not isinstance(self.records[at], schema.Line | schema.Mutate):
+            at -= 1
+        return at >= 0 and isinstance(self.records[at], schema.Mutate) and bool(self.targets_of(node))
 
     def later(self, claim: ClaimData, found: Judged) -> int | None:
         """The record at which a line has changed all that it changes, if a claim is judged once more then.
