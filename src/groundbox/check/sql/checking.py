@@ -17,7 +17,7 @@ from typing import Any, Final
 from groundbox.check.sql.calibration import AGREEING, ALONE, DISAGREEING, NEVER_SEEN, table
 from groundbox.check.sql.finding import Budget, Context, Finding
 from groundbox.check.sql.opening import opened
-from groundbox.check.sql.parts import sqlglot_module
+from groundbox.check.sql.parts import exp
 from groundbox.check.sql.query import NotTakenApart, Query, parsed
 from groundbox.check.sql.question import Question
 from groundbox.check.sql.rules import all_rules
@@ -77,7 +77,6 @@ def compared(c: Context, candidates: Sequence[str]) -> tuple[str, list[Finding]]
 
 def is_ordered(tree: Any) -> bool:
     """Tell whether a query says in which order its rows come."""
-    exp = sqlglot_module("expressions")
     return isinstance(tree, exp.Query) and tree.args.get("order") is not None
 
 

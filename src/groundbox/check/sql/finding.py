@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from groundbox.check.sql.parts import sqlglot_module
+from groundbox.check.sql.parts import exp
 from groundbox.check.sql.query import Query
 from groundbox.check.sql.question import Question
 from groundbox.check.sql.source import Column, Database, Kind, QueryFailed, Rows, Schema
@@ -85,12 +85,12 @@ class Probes:
 
     def name(self, name: str) -> str:
         """A name as an identifier."""
-        text: str = sqlglot_module("expressions").to_identifier(name, quoted=True).sql(dialect=self._dialect)
+        text: str = exp.to_identifier(name, quoted=True).sql(dialect=self._dialect)
         return text
 
     def literal(self, value: Any) -> str:
         """A constant."""
-        text: str = sqlglot_module("expressions").convert(value).sql(dialect=self._dialect)
+        text: str = exp.convert(value).sql(dialect=self._dialect)
         return text
 
     def holds(self, table: str, column: str, values: Sequence[Any]) -> tuple[bool, bool, bool] | None:

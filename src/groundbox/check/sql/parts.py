@@ -61,7 +61,7 @@ class Predicate:
 
     def through(self, *functions: str) -> bool:
         """Tell whether one of sqlglot's functions, such as `Lower`, stands between the column and the constants."""
-        return self.node.find(*(getattr(sqlglot_module("expressions"), name) for name in functions)) is not None
+        return self.node.find(*(getattr(exp, name) for name in functions)) is not None
 
     @property
     def any_case(self) -> bool:
@@ -102,7 +102,6 @@ class Select:
 
     def aggregates(self) -> list[Any]:
         """The aggregate functions in its own projections, not those of subqueries or windows."""
-        exp = sqlglot_module("expressions")
         return [
             found
             for root in self.node.expressions
@@ -114,6 +113,18 @@ class Select:
 def sqlglot_module(name: str) -> Any:
     """A module of sqlglot, which is imported when the first query is looked at."""
     return importlib.import_module(f"sqlglot.{name}")
+
+
+class _Expressions:
+    """The classes of `sqlglot.expressions`, each imported at its first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(sqlglot_module("expressions"), name)
+        setattr(self, name, found)
+        return found
+
+
+exp: Final[Any] = _Expressions()
 
 
 def resolve(column: Any, scope: Any, schema: Schema) -> Ref | None:
@@ -130,7 +141,6 @@ def resolve(column: Any, scope: Any, schema: Schema) -> Ref | None:
 
 
 def _of_source(source: Any, alias: str, name: str, schema: Schema, deep: int) -> Ref | None:
-    exp = sqlglot_module("expressions")
     if isinstance(source, exp.Table):
         table = schema.table(source.name)
         found = table.column(name) if table else None
@@ -156,7 +166,6 @@ def resolve_named(select: Select, alias: str, column: str, schema: Schema) -> Re
 
 def constant(node: Any) -> Any:
     """A literal's value, or None for anything else."""
-    exp = sqlglot_module("expressions")
     if isinstance(node, exp.Paren):
         return constant(node.this)
     if isinstance(node, exp.Neg):
@@ -179,7 +188,6 @@ def constant(node: Any) -> Any:
 
 def own(root: Any, kind: Any) -> Iterator[Any]:
     """Nodes of a kind beneath `root` that are not in a subquery of it."""
-    exp = sqlglot_module("expressions")
     stack = [root]
     while stack:
         node = stack.pop()
@@ -202,13 +210,12 @@ EXTREME_SUBQUERY: Final = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.I
 
 def compare(select: Select, schema: Schema) -> None:
     """Find what the select's conditions compare."""
-    exp = sqlglot_module("expressions")
     conditions = [join.args["on"] for join in select.node.args.get("joins") or () if join.args.get("on")]
     if select.has("where"):
         # ON and WHERE are read alike: of an inner join they mean the same, and of an outer one rules look at the join
         # itself.
         conditions.append(select.node.args["where"].this)
-    finder = _Finder(select, schema, exp)
+    finder = _Finder(select, schema)
     for condition in conditions:
         finder.walk(condition, in_or=False, negated=False)
     for join in select.node.args.get("joins") or ():
@@ -217,8 +224,8 @@ def compare(select: Select, schema: Schema) -> None:
 
 
 class _Finder:
-    def __init__(self, select: Select, schema: Schema, exp: Any) -> None:
-        self._select, self._schema, self._exp, self._group = select, schema, exp, 0
+    def __init__(self, select: Select, schema: Schema) -> None:
+        self._select, self._schema, self._group = select, schema, 0
         self._last = 0
 
     @contextlib.contextmanager
@@ -231,7 +238,6 @@ class _Finder:
         self._group = outer
 
     def walk(self, node: Any, *, in_or: bool, negated: bool) -> None:
-        exp = self._exp
         if isinstance(node, exp.Paren):
             self.walk(node.this, in_or=in_or, negated=negated)
         # De Morgan's laws: NOT (a OR b) holds where neither does, NOT (a AND b) where one of them does not.
@@ -259,7 +265,6 @@ class _Finder:
                 return
 
     def _leaf(self, node: Any, in_or: bool, negated: bool) -> None:
-        exp = self._exp
         kind = type(node).__name__
         if kind in COMPARISONS:
             operator = NEGATED[COMPARISONS[kind]] if negated else COMPARISONS[kind]
@@ -283,7 +288,6 @@ class _Finder:
                 self._add(ref, "is not null" if negated else "is null", (), in_or, node)
 
     def _comparison(self, node: Any, operator: str, in_or: bool) -> None:
-        exp = self._exp
         left, right = self._ref(node.left), self._ref(node.right)
         if left and right:
             # `a.x = a.y` looks at one row and joins nothing.
@@ -295,7 +299,7 @@ class _Finder:
                 continue
             inner = self._looked_up(other)
             if inner is not None and told in ("=", "!="):
-                self._select.edges.append(Edge(ref, inner, "subquery", told == "!=", _bare(other, exp)))
+                self._select.edges.append(Edge(ref, inner, "subquery", told == "!=", _bare(other)))
             else:
                 self._predicate_of(ref, told, [other], in_or, node)
 
@@ -306,7 +310,7 @@ class _Finder:
         query = node.args.get("query")
         inner = self._looked_up(query) if query is not None else None
         if inner is not None:
-            self._select.edges.append(Edge(ref, inner, "subquery", negated, _bare(query, self._exp)))
+            self._select.edges.append(Edge(ref, inner, "subquery", negated, _bare(query)))
         elif query is None:
             self._predicate_of(ref, "not in" if negated else "in", node.expressions, in_or, node)
 
@@ -331,7 +335,6 @@ class _Finder:
             )
 
     def _ref(self, node: Any) -> Ref | None:
-        exp = self._exp
         # LOWER(city) = 'paris' says of city what it is compared with; `Predicate.through` tells that something is
         # between.
         while isinstance(node, (exp.Paren, exp.Lower, exp.Upper, exp.Trim, exp.Cast, exp.Collate)):
@@ -340,8 +343,7 @@ class _Finder:
 
     def _looked_up(self, node: Any) -> Ref | None:
         """The column that a subquery gives, when it is a plain one."""
-        exp = self._exp
-        node = _bare(node, exp)
+        node = _bare(node)
         if not isinstance(node, exp.Select) or len(node.expressions) != 1:
             return None
         column = node.expressions[0].unalias()
@@ -353,7 +355,7 @@ class _Finder:
         return resolve(column, scope, self._schema) if scope is not None else None
 
 
-def _bare(node: Any, exp: Any) -> Any:
+def _bare(node: Any) -> Any:
     """Return what stands in parentheses."""
     while isinstance(node, (exp.Paren, exp.Subquery)):
         node = node.this

@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from groundbox.check.sql.parts import Edge, Predicate, Select, compare, own, resolve, sqlglot_module
+from groundbox.check.sql.parts import Edge, Predicate, Select, compare, exp, own, resolve, sqlglot_module
 from groundbox.check.sql.source import Schema, Table
 
 READERS: Final = frozenset(
@@ -35,7 +35,6 @@ _MOST_SETS: Final = 8
 
 def calls_named(tree: Any) -> list[str]:
     """The names of calls that read files; the calls in the tree are turned into them."""
-    exp = sqlglot_module("expressions")
     called = [(table, _call(table)) for table in tree.find_all(exp.Table)]
     for table, name in called:
         if name:
@@ -45,7 +44,6 @@ def calls_named(tree: Any) -> list[str]:
 
 def _call(table: Any) -> str:
     """The call that stands behind FROM, as text; "" when it is none that reads a file."""
-    exp = sqlglot_module("expressions")
     # A call with a subquery in it reads more than a file.
     if not isinstance(table.this, exp.Func) or table.this.find(exp.Query) is not None:
         return ""
@@ -55,7 +53,6 @@ def _call(table: Any) -> str:
 
 def names_in(tree: Any) -> list[str]:
     """The names behind FROM that may stand for something without a schema, as they are spelled."""
-    exp = sqlglot_module("expressions")
     own = {each.alias.casefold() for each in tree.find_all(exp.CTE)}
     tables = [table for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier) and not table.db]
     names = dict.fromkeys(table.name for table in tables if table.name.casefold() not in own)
@@ -66,7 +63,6 @@ def names_in(tree: Any) -> list[str]:
 
 def keep_spelling(tree: Any, dialect: str, schema: Schema) -> None:
     """Let names keep their letters when the tree is qualified, and give files the alias that the engine gives them."""
-    exp = sqlglot_module("expressions")
     for table in tree.find_all(exp.Table):
         call = _call(table) if dialect == "duckdb" else ""
         known = schema.table(call or table.name) if not table.db else None
@@ -145,10 +141,9 @@ def too_large(tree: Any, schema: Schema) -> str:
     """Why a parsed query is not to be qualified, or an empty text."""
     if _starred(tree, schema) > MOST_COLUMNS:
         return "its stars stand for too many columns"
-    exp = sqlglot_module("expressions")
     nodes = 0
     for select in tree.find_all(exp.Select):
-        nodes += _written_out(select, exp)
+        nodes += _written_out(select)
         if nodes > MOST_NODES:
             return "its aliases, numbered groups or shared columns stand for too much"
     return ""
@@ -156,7 +151,6 @@ def too_large(tree: Any, schema: Schema) -> str:
 
 def _starred(tree: Any, schema: Schema) -> int:
     """At most how many columns a select may get from its stars: each may double those of the one below it."""
-    exp = sqlglot_module("expressions")
     tables = [schema.table(table.name) for table in tree.find_all(exp.Table)]
     most = max((len(table.columns) for table in tables if table), default=0)
     for select in tree.find_all(exp.Select):
@@ -168,7 +162,7 @@ def _starred(tree: Any, schema: Schema) -> int:
     return most
 
 
-def _written_out(select: Any, exp: Any) -> int:
+def _written_out(select: Any) -> int:
     """At most how many nodes a select has when each alias is the expression that it stands for."""
     sharing = sum(bool(join.args.get("using")) or join.method == "NATURAL" for join in select.args.get("joins") or ())
     sizes: dict[str, int] = {}
@@ -188,10 +182,10 @@ def _written_out(select: Any, exp: Any) -> int:
             return nodes
     group = select.args.get("group")
     numbered = sum(isinstance(each, exp.Literal) for each in group.expressions) if group else 0
-    return nodes + numbered * largest + sum(size(part) for part in _clauses(select, exp))
+    return nodes + numbered * largest + sum(size(part) for part in _clauses(select))
 
 
-def _clauses(select: Any, exp: Any) -> Iterator[Any]:
+def _clauses(select: Any) -> Iterator[Any]:
     """Its parts that may name aliases."""
     for name in ("where", "group", "having", "qualify", "order", "distinct"):
         part = select.args.get(name)
@@ -264,7 +258,6 @@ class Query:
 
     def column_places(self) -> set[tuple[str, str]]:
         """Table and column, folded, of every column that it names."""
-        exp = sqlglot_module("expressions")
         found = set()
         for select in self.selects:
             for column in own(select.node, exp.Column):
@@ -304,11 +297,10 @@ def parsed(text: str, dialect: str) -> Any:
     tree = trees[0]
     _check_size(tree)
     # `(SELECT …)` as a whole.
-    while isinstance(tree, sqlglot_module("expressions").Subquery) and not tree.alias:
+    while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
-    if not isinstance(tree, sqlglot_module("expressions").Query):
+    if not isinstance(tree, exp.Query):
         raise NotTakenApart("it is no query that reads")
-    exp = sqlglot_module("expressions")
     # SELECT INTO and a CTE that deletes are queries to the parser and write.
     if tree.find(exp.Into, exp.DML, exp.DDL, exp.Command) not in (None, tree):
         raise NotTakenApart("it would write")
@@ -339,7 +331,6 @@ def _mend_quoted_texts(tree: Any, dialect: str, schema: Schema) -> None:
     """SQLite takes "x" for a text where no column has that name; so do we, before columns are looked for."""
     if dialect != "sqlite":
         return
-    exp = sqlglot_module("expressions")
     names = {column.name.casefold() for table in schema for column in table.columns}
     # "x" behind AS "x" is a name.
     names |= {alias.alias.casefold() for alias in tree.find_all(exp.Alias)}
@@ -365,7 +356,6 @@ def _qualified(tree: Any, dialect: str, schema: Schema) -> Any:
 
 
 def _selects(tree: Any, schema: Schema) -> Iterator[Select]:
-    exp = sqlglot_module("expressions")
     errors = sqlglot_module("errors")
     try:
         scopes = list(sqlglot_module("optimizer.scope").traverse_scope(tree))
@@ -389,7 +379,6 @@ def _selects(tree: Any, schema: Schema) -> Iterator[Select]:
 
 
 def _result_nodes(tree: Any) -> list[Any]:
-    exp = sqlglot_module("expressions")
     if isinstance(tree, exp.SetOperation):
         return [*_result_nodes(tree.this), *_result_nodes(tree.expression)]
     if isinstance(tree, exp.Subquery):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import own, resolve, sqlglot_module
+from groundbox.check.sql.parts import exp, own, resolve
 from groundbox.check.sql.question import name_stems
 
 _WITH_COUNT = re.compile(
@@ -34,7 +34,6 @@ def not_asked(c: Context) -> Iterator[Finding]:
 
 
 def _star(c: Context) -> str:
-    exp = sqlglot_module("expressions")
     shown = c.query.tree.expressions
     stars = [
         n for n in shown if isinstance(n, exp.Star) or (isinstance(n, exp.Column) and isinstance(n.this, exp.Star))
@@ -47,7 +46,6 @@ def _star(c: Context) -> str:
 
 def _chosen_by(c: Context, top: Any) -> str:
     """A number that a superlative chooses by, shown beside what is asked for."""
-    exp = sqlglot_module("expressions")
     question = c.question
     assert question is not None
     if not question.superlative or not top.has("order", "limit") or _WITH_COUNT.search(question.text):
@@ -99,7 +97,6 @@ def other_column(c: Context) -> Iterator[Finding]:
             hint="Select each of them.",
             evidence={"asked": items, "shown": shown},
         )
-    exp = sqlglot_module("expressions")
     places = c.query.column_places()
     for column in (column for projection in top.projections for column in own(projection, exp.Column)):
         ref = resolve(column, top.scope, c.schema)

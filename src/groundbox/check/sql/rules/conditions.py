@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Predicate, Select, own, repeaters, resolve, sqlglot_module
+from groundbox.check.sql.parts import Predicate, Select, exp, own, repeaters, resolve
 from groundbox.check.sql.source import Column, Kind
 
 _NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")
@@ -91,7 +91,6 @@ def _always(c: Context) -> Iterator[Told]:
 
 def _null(c: Context) -> Iterator[Told]:
     """`= NULL`, which is never true, and NOT IN over a subquery that gives NULL."""
-    exp = sqlglot_module("expressions")
     for node in c.query.tree.find_all(exp.EQ, exp.NEQ):
         if isinstance(node.left, exp.Null) or isinstance(node.right, exp.Null):
             yield c.query.sql(node), "it is never true, whatever the column holds", "Write IS NULL or IS NOT NULL."
@@ -115,7 +114,6 @@ def _either(c: Context) -> Iterator[Told]:
     # A question that says `or` means either.
     if c.question is None or c.question.either:
         return
-    exp = sqlglot_module("expressions")
     for select in c.query.selects:
         summed = any(isinstance(each, (exp.Sum, exp.Avg, exp.Min, exp.Max)) for each in select.aggregates())
         # `the average age of cats and dogs` is one over both.
@@ -151,7 +149,6 @@ def _names_what_is_shown(c: Context, select: Select, told: Predicate) -> bool:
 
     A bound names no row; there it is what is shown that must tell rows apart.
     """
-    exp = sqlglot_module("expressions")
     columns = [column for node in select.projections for column in own(node, exp.Column)]
     if {column.table for column in columns} != {told.ref.alias}:
         return False
@@ -175,7 +172,6 @@ def _folded(value: object) -> object:
 
 def negation_by_row(c: Context) -> Iterator[Finding]:
     """`<>` on a row of many: what has one such row and another row stays in."""
-    exp = sqlglot_module("expressions")
     # `countries other than France` is asked of rows and means rows.
     if c.question is not None and c.question.says(_OTHER_THAN):
         return
@@ -217,7 +213,6 @@ def _many(select: Select, alias: str, shown: set[str], c: Context) -> str:
     for other in shown - {alias}:
         if other in select.tables and alias in repeaters(select, other):
             return f"a row of {select.tables[other].name}"
-    exp = sqlglot_module("expressions")
     columns = [
         column
         for projection in select.projections
@@ -277,7 +272,6 @@ def _compares_alike(values: list[str], numbers: list[int | float], *, ordered: b
 
 def _ordered(c: Context) -> Iterator[Told]:
     """ORDER BY, MIN or MAX of a column of texts that holds numbers."""
-    exp = sqlglot_module("expressions")
     for select in c.query.selects:
         nodes = [*own(select.node, (exp.Min, exp.Max))]
         nodes += select.node.args["order"].expressions if select.has("order") else []
@@ -298,7 +292,6 @@ def _ordered(c: Context) -> Iterator[Told]:
 
 def _divided(c: Context) -> Iterator[Told]:
     """A whole number divided by a whole number, where the engine drops what is behind the point."""
-    exp = sqlglot_module("expressions")
     # There `/` keeps what is behind the point; PostgreSQL and SQLite divide whole numbers to whole ones.
     if c.query.dialect in ("duckdb", "mysql"):
         return
@@ -310,7 +303,6 @@ def _divided(c: Context) -> Iterator[Told]:
 
 
 def _is_whole(c: Context, select: Select, node: object) -> bool:
-    exp = sqlglot_module("expressions")
     while isinstance(node, (exp.Paren, exp.Sum)):
         node = node.this
     if isinstance(node, exp.Count):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Edge, Ref, Select, components, own, resolve, sqlglot_module
+from groundbox.check.sql.parts import Edge, Ref, Select, components, exp, own, resolve
 from groundbox.check.sql.source import Kind, direct_keys, parents, related
 
 _SAID_OF_ALL = frozenset({"id", "name", "code", "key", "number"})
@@ -24,7 +24,6 @@ Told = tuple[str, str, dict[str, Any]]
 
 def _unjoined(c: Context) -> Iterator[Told]:
     """Sources of one select that no condition joins."""
-    exp = sqlglot_module("expressions")
     for select in c.query.selects:
         joins = select.node.args.get("joins") or ()
         # Of a subquery or a CTE nothing is known, so that a join to it may be by anything.
@@ -136,7 +135,6 @@ def _detours(c: Context) -> Iterator[Told]:
 
 def _from_outside(c: Context) -> Iterator[Told]:
     """`x IN (SELECT x FROM other)` where `other` has no such column: it is that of the row outside, equal to itself."""
-    exp = sqlglot_module("expressions")
     for select in c.query.selects:
         shown = select.projections
         if select.place != "subquery" or not select.tables or len(shown) != 1 or not isinstance(shown[0], exp.Column):
@@ -178,7 +176,6 @@ def _edges_of(select: Select, alias: str) -> list[Edge]:
 
 
 def _used_beside_joins(c: Context, select: Select, alias: str, edges: list[Edge]) -> bool:
-    exp = sqlglot_module("expressions")
     joining = {ref.place[1] for edge in edges for ref in (edge.left, edge.right) if ref.alias == alias}
     # Columns of ON relate tables; a table of which nothing else is used only drops or repeats rows.
     in_joins = [column for join in select.node.args.get("joins") or () for column in join.find_all(exp.Column)]
@@ -202,7 +199,6 @@ def _used_beside_joins(c: Context, select: Select, alias: str, edges: list[Edge]
 
 def outer_join(c: Context) -> Iterator[Finding]:
     """LEFT JOIN that keeps rows without a partner: how many, and that COUNT(*) counts 1 for each of them."""
-    exp = sqlglot_module("expressions")
     top = c.query.top
     # A copy, because sqlglot's trees are changed in place.
     tree = c.query.qualified.copy()

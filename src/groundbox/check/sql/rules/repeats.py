@@ -6,17 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import (
-    EXTREME_SUBQUERY,
-    Ref,
-    Select,
-    components,
-    constant,
-    own,
-    repeaters,
-    resolve,
-    sqlglot_module,
-)
+from groundbox.check.sql.parts import EXTREME_SUBQUERY, Ref, Select, components, constant, exp, own, repeaters, resolve
 
 
 def duplicates(c: Context) -> Iterator[Finding]:
@@ -25,7 +15,7 @@ def duplicates(c: Context) -> Iterator[Finding]:
     if rows is None or top is None:
         return
     count = len(rows.rows) - len(set(rows.rows))
-    counted = [each for each in top.aggregates() if isinstance(each, sqlglot_module("expressions").Count)]
+    counted = [each for each in top.aggregates() if isinstance(each, exp.Count)]
     asked = _asks_for_different_ones(c, top)
     # `how many different …` with COUNT(x): one row cannot repeat, but what it counts may.
     if count == 0 and asked and counted and len(rows.rows) == 1:
@@ -62,7 +52,6 @@ def _asks_for_different_ones(c: Context, top: Select) -> bool:
 
 def _repeated_by_a_join(top: Select) -> bool:
     """Tell whether a join may have repeated the rows that are shown, by the keys of what it adds to them."""
-    exp = sqlglot_module("expressions")
     shown = {column.table for node in top.projections for column in own(node, exp.Column)}
     # Columns of several tables, or of a subquery: nothing is known of their keys, so any join may have done it.
     if len(shown) != 1 or not shown <= set(top.tables) or len(top.tables) != len(top.sources):
@@ -72,7 +61,6 @@ def _repeated_by_a_join(top: Select) -> bool:
 
 def _shown_key(c: Context, top: Select) -> str:
     """The columns of the result, where each stands for a row of a table by its own key or a foreign one; else ""."""
-    exp = sqlglot_module("expressions")
     names = []
     for projection in top.projections:
         ref = resolve(projection, top.scope, c.schema) if isinstance(projection, exp.Column) else None
@@ -108,7 +96,6 @@ def distinct_unneeded(c: Context) -> Iterator[Finding]:
 
 def fan_out(c: Context) -> Iterator[Finding]:
     """SUM or AVG of a column whose row the join repeats."""
-    exp = sqlglot_module("expressions")
     for select in c.query.selects:
         for aggregate in own(select.node, (exp.Sum, exp.Avg)):
             inner = aggregate.this
@@ -138,7 +125,7 @@ def group_of_one(c: Context) -> Iterator[Finding]:
         columns = _grouped(c, select)
         if columns is None or len(select.sources) != len(select.tables):
             continue
-        if not any(own(select.node, sqlglot_module("expressions").AggFunc)):
+        if not any(own(select.node, exp.AggFunc)):
             continue
         if all(_fixed_by(select, alias, columns) for alias in select.tables):
             names = [c.query.sql(node) for node in select.node.args["group"].expressions]
@@ -152,7 +139,6 @@ def group_of_one(c: Context) -> Iterator[Finding]:
 
 def _grouped(c: Context, select: Select) -> dict[str, set[str]] | None:
     """Alias to folded columns that are grouped by; None when something else is, too."""
-    exp = sqlglot_module("expressions")
     found: dict[str, set[str]] = {}
     for node in select.node.args["group"].expressions:
         ref = resolve(node, select.scope, c.schema) if isinstance(node, exp.Column) else None
@@ -190,7 +176,6 @@ Told = tuple[str, str, dict[str, Any]]
 
 def _bare(c: Context) -> Iterator[Told]:
     """A column beside an aggregate, in HAVING or in ORDER BY, that the group does not fix."""
-    exp = sqlglot_module("expressions")
     for select in c.query.selects:
         if not (select.aggregates() or select.has("group")) or _of_the_extreme_row(c, select):
             continue
@@ -233,14 +218,12 @@ def _of_the_extreme_row(c: Context, select: Select) -> bool:
 
     https://www.sqlite.org/lang_select.html#bareagg
     """
-    exp = sqlglot_module("expressions")
     extremes = [each for each in own(select.node, exp.AggFunc) if isinstance(each, (exp.Min, exp.Max))]
     return c.query.dialect == "sqlite" and len(extremes) == 1 and len(select.aggregates()) == 1
 
 
 def _one_of_many(c: Context) -> Iterator[Told]:
     """A subquery in the place of one value that gives several rows, of which SQLite silently takes one."""
-    exp = sqlglot_module("expressions")
     for select in c.query.selects:
         node, holder = select.node, select.node.parent
         if not isinstance(holder, exp.Subquery) or not isinstance(holder.parent, (exp.Binary, exp.Alias, exp.Select)):
@@ -280,7 +263,6 @@ def several_share(c: Context) -> Iterator[Finding]:
 
 def tie(c: Context) -> Iterator[Finding]:
     """ORDER BY … LIMIT n, where the row after the last is as good as the last."""
-    exp = sqlglot_module("expressions")
     for select in c.query.selects:
         if not select.has("order", "limit") or not (select is c.query.top or select.place == "subquery"):
             continue

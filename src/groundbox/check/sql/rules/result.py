@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import EXTREME_SUBQUERY, Edge, constant, resolve, sqlglot_module
+from groundbox.check.sql.parts import EXTREME_SUBQUERY, Edge, constant, exp, resolve
 from groundbox.check.sql.question import name_stems
 from groundbox.check.sql.source import Kind
 
@@ -78,7 +78,6 @@ def _are_texts(c: Context, edge: Edge) -> bool:
 
 def null_taken(c: Context) -> Iterator[Finding]:
     """A column of the result that is NULL throughout, or ORDER BY … LIMIT that takes rows because of NULL."""
-    exp = sqlglot_module("expressions")
     rows = c.rows
     if rows is not None and len(rows.rows) > 1:
         for position, name in enumerate(rows.columns):

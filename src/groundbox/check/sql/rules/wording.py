@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import COMPARISONS, NEGATED, TURNED, constant, sqlglot_module
+from groundbox.check.sql.parts import COMPARISONS, NEGATED, TURNED, constant, exp
 from groundbox.check.sql.question import Question, name_stems
 
 _LEAST = re.compile(
@@ -87,7 +87,6 @@ def _ends(question: Question, key: str) -> tuple[bool, bool]:
 
 def _bounds(c: Context, question: Question) -> Iterator[Told]:
     """A bound that includes its number where the question excludes it, or the other way round."""
-    exp = sqlglot_module("expressions")
     asked = question.bounds
     numbers = [number for _, number in asked]
     for node in c.query.qualified.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE):
@@ -119,7 +118,7 @@ def aggregate(c: Context) -> Iterator[Finding]:
 
 
 def _aggregates(c: Context, question: Question) -> Iterator[tuple[str, str]]:
-    exp, text = sqlglot_module("expressions"), c.query.text.casefold()
+    text = c.query.text.casefold()
     if question.average and not any(word in text for word in ("avg", "average", "/")):
         yield "an average", "takes none"
     if question.total and not any(word in text for word in ("sum(", "count(", "total")):
