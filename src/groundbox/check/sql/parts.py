@@ -12,12 +12,22 @@ from typing import Any, Final, NamedTuple
 from groundbox.check.sql.source import Column, Schema, Table
 
 
-class Ref(NamedTuple):
-    """A column of a table of the database, by the alias that a select reads it under."""
+@dataclasses.dataclass(frozen=True)
+class Ref:
+    """A column of a table of the database, by the alias that a select reads it under; as text, `table.column`.
+
+    Attributes:
+        owner: The table itself, as `declared` is the column itself.
+    """
 
     alias: str
     table: str
     column: str
+    owner: Table = dataclasses.field(repr=False, compare=False)
+    declared: Column = dataclasses.field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.column}"
 
     @property
     def place(self) -> tuple[str, str]:
@@ -52,7 +62,6 @@ class Predicate:
     """
 
     ref: Ref
-    column: Column
     operator: str
     values: tuple[Any, ...]
     in_or: bool
@@ -85,6 +94,11 @@ class Select:
     edges: list[Edge]
     predicates: list[Predicate]
     scope: Any
+    schema: Schema = dataclasses.field(repr=False)
+
+    def ref(self, node: Any) -> Ref | None:
+        """The column of a table that a node stands for, which may be one of a select around it; None for others."""
+        return resolve(node, self.scope, self.schema) if isinstance(node, exp.Column) else None
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -142,9 +156,7 @@ def resolve(column: Any, scope: Any, schema: Schema) -> Ref | None:
 
 def _of_source(source: Any, alias: str, name: str, schema: Schema, deep: int) -> Ref | None:
     if isinstance(source, exp.Table):
-        table = schema.table(source.name)
-        found = table.column(name) if table else None
-        return Ref(alias, table.name, found.name) if table and found else None
+        return _ref_in(schema.table(source.name), alias, name)
     node = getattr(source, "expression", None)
     if deep == 0 or not isinstance(node, exp.Select):
         return None
@@ -153,15 +165,13 @@ def _of_source(source: Any, alias: str, name: str, schema: Schema, deep: int) ->
         if projection.alias_or_name.casefold() == name.casefold() and isinstance(inner, exp.Column):
             below = source.sources.get(inner.table)
             found_below = _of_source(below, inner.table, inner.name, schema, deep - 1) if below is not None else None
-            return found_below and Ref(alias, found_below.table, found_below.column)
+            return found_below and dataclasses.replace(found_below, alias=alias)
     return None
 
 
-def resolve_named(select: Select, alias: str, column: str, schema: Schema) -> Ref | None:
-    """The column of that name of what stands under an alias."""
-    table = select.sources.get(alias)
-    found = table.column(column) if table else None
-    return Ref(alias, table.name, found.name) if table and found else None
+def _ref_in(table: Table | None, alias: str, name: str) -> Ref | None:
+    found = table.column(name) if table else None
+    return Ref(alias, table.name, found.name, table, found) if table and found else None
 
 
 def constant(node: Any) -> Any:
@@ -208,14 +218,14 @@ EXTREME_SUBQUERY: Final = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.I
 """Matches `= (SELECT MAX(…)`: a query that chooses all rows which share an extreme, and may well give several."""
 
 
-def compare(select: Select, schema: Schema) -> None:
+def compare(select: Select) -> None:
     """Find what the select's conditions compare."""
     conditions = [join.args["on"] for join in select.node.args.get("joins") or () if join.args.get("on")]
     if select.has("where"):
         # ON and WHERE are read alike: of an inner join they mean the same, and of an outer one rules look at the join
         # itself.
         conditions.append(select.node.args["where"].this)
-    finder = _Finder(select, schema)
+    finder = _Finder(select)
     for condition in conditions:
         finder.walk(condition, in_or=False, negated=False)
     for join in select.node.args.get("joins") or ():
@@ -224,9 +234,9 @@ def compare(select: Select, schema: Schema) -> None:
 
 
 class _Finder:
-    def __init__(self, select: Select, schema: Schema) -> None:
-        self._select, self._schema, self._group = select, schema, 0
-        self._last = 0
+    def __init__(self, select: Select) -> None:
+        self._select = select
+        self._group = self._last = 0
 
     @contextlib.contextmanager
     def _apart(self) -> Iterator[None]:
@@ -257,9 +267,9 @@ class _Finder:
             self._leaf(node, in_or, negated)
 
     def using(self, join: Any, name: str) -> None:
-        right = resolve_named(self._select, join.alias_or_name, name, self._schema)
-        for alias in self._select.tables:
-            left = resolve_named(self._select, alias, name, self._schema)
+        right = _ref_in(self._select.sources.get(join.alias_or_name), join.alias_or_name, name)
+        for alias, table in self._select.tables.items():
+            left = _ref_in(table, alias, name)
             if alias != join.alias_or_name and left and right:
                 self._select.edges.append(Edge(left, right, "join"))
                 return
@@ -325,21 +335,16 @@ class _Finder:
             self._add(ref, operator, tuple(constants), in_or, node)
 
     def _add(self, ref: Ref, operator: str, values: tuple[Any, ...], in_or: bool, node: Any) -> None:
-        table = self._schema.table(ref.table)
-        column = table.column(ref.column) if table else None
-        if column is not None:
-            self._select.predicates.append(
-                Predicate(
-                    ref=ref, column=column, operator=operator, values=values, in_or=in_or, group=self._group, node=node
-                )
-            )
+        self._select.predicates.append(
+            Predicate(ref=ref, operator=operator, values=values, in_or=in_or, group=self._group, node=node)
+        )
 
     def _ref(self, node: Any) -> Ref | None:
         # LOWER(city) = 'paris' says of city what it is compared with; `Predicate.through` tells that something is
         # between.
         while isinstance(node, (exp.Paren, exp.Lower, exp.Upper, exp.Trim, exp.Cast, exp.Collate)):
             node = node.this
-        return resolve(node, self._select.scope, self._schema) if isinstance(node, exp.Column) else None
+        return self._select.ref(node)
 
     def _looked_up(self, node: Any) -> Ref | None:
         """The column that a subquery gives, when it is a plain one."""
@@ -352,7 +357,7 @@ class _Finder:
         scopes = self._select.scope.subquery_scopes
         # By identity: the same subquery may stand twice.
         scope = next((each for each in scopes if each.expression is node), None)
-        return resolve(column, scope, self._schema) if scope is not None else None
+        return resolve(column, scope, self._select.schema) if scope is not None else None
 
 
 def _bare(node: Any) -> Any:

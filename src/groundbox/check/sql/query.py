@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from groundbox.check.sql.parts import Edge, Predicate, Select, compare, exp, own, resolve, sqlglot_module
+from groundbox.check.sql.parts import Edge, Predicate, Select, compare, exp, own, sqlglot_module
 from groundbox.check.sql.source import Schema, Table
 
 READERS: Final = frozenset(
@@ -261,7 +261,7 @@ class Query:
         found = set()
         for select in self.selects:
             for column in own(select.node, exp.Column):
-                ref = resolve(column, select.scope, self.schema)
+                ref = select.ref(column)
                 if ref is not None:
                     found.add(ref.place)
         return found
@@ -373,8 +373,8 @@ def _selects(tree: Any, schema: Schema) -> Iterator[Select]:
             if alias in scope.selected_sources
         }
         place = "result" if id(node) in results else "subquery" if scope.is_subquery else "derived"
-        select = Select(node=node, place=place, sources=sources, edges=[], predicates=[], scope=scope)
-        compare(select, schema)
+        select = Select(node=node, place=place, sources=sources, edges=[], predicates=[], scope=scope, schema=schema)
+        compare(select)
         yield select
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import exp, own, resolve
+from groundbox.check.sql.parts import exp, own
 from groundbox.check.sql.question import name_stems
 
 _WITH_COUNT = re.compile(
@@ -99,14 +99,13 @@ def other_column(c: Context) -> Iterator[Finding]:
         )
     places = c.query.column_places()
     for column in (column for projection in top.projections for column in own(projection, exp.Column)):
-        ref = resolve(column, top.scope, c.schema)
-        table = c.schema.table(ref.table) if ref else None
-        if ref is None or table is None:
+        ref = top.ref(column)
+        if ref is None:
             continue
-        words, owner = set(name_stems(ref.column)), set(name_stems(table.name))
-        for other in table.columns:
+        words, owner = set(name_stems(ref.column)), set(name_stems(ref.table))
+        for other in ref.owner.columns:
             more = set(name_stems(other.name))
-            if (table.name.casefold(), other.name.casefold()) in places or not more <= question.stem_set:
+            if (ref.table.casefold(), other.name.casefold()) in places or not more <= question.stem_set:
                 continue
             # `name` where `first name` is asked for: the other column has all words of this one and more of the
             # question, which are not just the table's own (`singer_name` of singer says nothing more than `name`).

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Predicate, Select, exp, own, repeaters, resolve
-from groundbox.check.sql.source import Column, Kind
+from groundbox.check.sql.parts import Predicate, Ref, Select, exp, own, repeaters
+from groundbox.check.sql.source import Kind
 
 _NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")
 _OTHER_THAN: Final = re.compile(r"\bother than\b|\b(?:that|which|who) (?:are|is) not\b", re.IGNORECASE)
@@ -75,7 +75,7 @@ def _of_where(select: Select) -> list[Predicate]:
 def _tells_absence(select: Select, each: Predicate) -> bool:
     """Tell whether the column is NULL for no row that is there: it is joined by, or never NULL."""
     joined = {ref for edge in select.edges if edge.kind == "join" for ref in (edge.left, edge.right)}
-    return each.ref in joined or not each.column.nullable
+    return each.ref in joined or not each.ref.declared.nullable
 
 
 def _always(c: Context) -> Iterator[Told]:
@@ -95,18 +95,16 @@ def _null(c: Context) -> Iterator[Told]:
         if isinstance(node.left, exp.Null) or isinstance(node.right, exp.Null):
             yield c.query.sql(node), "it is never true, whatever the column holds", "Write IS NULL or IS NOT NULL."
     for edge in c.query.edges:
-        table = c.schema.table(edge.right.table)
-        column = table.column(edge.right.column) if table else None
-        if edge.kind != "subquery" or not edge.negated or column is None or not column.nullable:
+        if edge.kind != "subquery" or not edge.negated or not edge.right.declared.nullable:
             continue
         name = c.probes.name(edge.subquery.expressions[0].alias_or_name)
         # Asked of the data, because nullable columns without a NULL do no harm.
         sql = f"SELECT 1 FROM ({c.query.sql(edge.subquery)}) AS looked_up WHERE {name} IS NULL"
         answer = c.budget.ask(sql, "NULL in a subquery behind NOT IN", max_rows=1)
         if answer is not None and answer.rows:
-            why = f"{edge.right.table}.{column.name} holds NULL, and then no row satisfies it"
-            hint = f"Add WHERE {column.name} IS NOT NULL to the subquery, or use NOT EXISTS."
-            yield f"NOT IN (SELECT {column.name} …)", why, hint
+            why = f"{edge.right} holds NULL, and then no row satisfies it"
+            hint = f"Add WHERE {edge.right.column} IS NOT NULL to the subquery, or use NOT EXISTS."
+            yield f"NOT IN (SELECT {edge.right.column} …)", why, hint
 
 
 def _either(c: Context) -> Iterator[Told]:
@@ -122,7 +120,7 @@ def _either(c: Context) -> Iterator[Told]:
         for one, values in _alternatives(select):
             if _joined_by_and(c.question.text.casefold(), *values) and not _names_what_is_shown(c, select, one):
                 why = "the question joins these values by 'and'; a row that has either is enough here"
-                told = f"{one.ref.table}.{one.ref.column}: {values[0]}, {values[1]}"
+                told = f"{one.ref}: {values[0]}, {values[1]}"
                 yield told, why, "For what has the one and the other use INTERSECT, or two EXISTS."
                 break
 
@@ -186,15 +184,15 @@ def negation_by_row(c: Context) -> Iterator[Finding]:
                 ref.alias
                 for node in select.node.expressions
                 for column in own(node, exp.Column)
-                if (ref := resolve(column, select.scope, c.schema)) is not None
+                if (ref := select.ref(column)) is not None
             }
-            many = _many(select, each.ref.alias, others, c)
+            many = _many(select, each.ref.alias, others)
             if many:
                 yield _by_row(c.query.sql(each.node), each.ref.table, many)
         for edge in select.edges:
             alias = edge.left.alias
             if edge.kind == "subquery" and edge.negated and len(select.sources) == 1 and alias in select.tables:
-                many = _many(select, alias, set(), c)
+                many = _many(select, alias, set())
                 if many and edge.left.place[1] not in many:
                     yield _by_row(f"{edge.left.column} NOT IN (…)", edge.left.table, many)
 
@@ -208,7 +206,7 @@ def _by_row(told: str, table: str, many: str) -> Finding:
     )
 
 
-def _many(select: Select, alias: str, shown: set[str], c: Context) -> str:
+def _many(select: Select, alias: str, shown: set[str]) -> str:
     """Return what is shown while several rows of `alias` belong to it, or ""."""
     for other in shown - {alias}:
         if other in select.tables and alias in repeaters(select, other):
@@ -220,7 +218,7 @@ def _many(select: Select, alias: str, shown: set[str], c: Context) -> str:
         or (isinstance(projection, exp.Count) and isinstance(projection.this, exp.Distinct))
         for column in own(projection, exp.Column)
     ]
-    refs = [resolve(column, select.scope, c.schema) for column in columns]
+    refs = [select.ref(column) for column in columns]
     if len(select.sources) == 1 and select.place != "subquery" and refs and all(refs):
         table = select.tables[alias]
         foreign = {name.casefold() for key in table.foreign for name in key.columns}
@@ -241,24 +239,24 @@ def _compared(c: Context) -> Iterator[Told]:
     for each in c.query.predicates:
         if each.operator in ("like", "not like", "is null", "is not null") or each.through("Cast"):
             continue
-        told, values = c.query.sql(each.node), _texts(c, each.ref.table, each.column)
+        told, values = c.query.sql(each.node), _texts(c, each.ref)
         numbers = [value for value in each.values if isinstance(value, (int, float)) and not isinstance(value, bool)]
         days = [value for value in each.values if isinstance(value, str) and _DATE.match(value)]
-        if each.column.kind is Kind.TEXT and numbers:
+        if each.ref.declared.kind is Kind.TEXT and numbers:
             ordered = each.operator in _ORDERS
             if not _compares_alike(values, numbers, ordered=ordered):
-                why = f"{each.column.name} holds texts" + (", where '9' comes after '10'" if ordered else "")
+                why = f"{each.ref.column} holds texts" + (", where '9' comes after '10'" if ordered else "")
                 yield told, why, f"CAST({each.ref.column} AS REAL), or compare with a text."
         # '2024-03-05' against texts such as '3/5/24': letter by letter these never agree.
-        elif days and each.column.kind is not Kind.NUMBER and values and not any(map(_DATE.match, values)):
-            why = f"{each.column.name} holds texts such as {values[0]!r}, not days in this form"
+        elif days and each.ref.declared.kind is not Kind.NUMBER and values and not any(map(_DATE.match, values)):
+            why = f"{each.ref.column} holds texts such as {values[0]!r}, not days in this form"
             yield told, why, "Write the day as the column does, or turn both into one form."
 
 
-def _texts(c: Context, table: str, column: Column) -> list[str]:
-    if column.kind is Kind.NUMBER:
+def _texts(c: Context, ref: Ref) -> list[str]:
+    if ref.declared.kind is Kind.NUMBER:
         return []
-    return [str(value) for value in c.probes.values(table, column.name) if value not in (None, "")]
+    return [str(value) for value in c.probes.values(ref.table, ref.column) if value not in (None, "")]
 
 
 def _compares_alike(values: list[str], numbers: list[int | float], *, ordered: bool) -> bool:
@@ -276,17 +274,15 @@ def _ordered(c: Context) -> Iterator[Told]:
         nodes = [*own(select.node, (exp.Min, exp.Max))]
         nodes += select.node.args["order"].expressions if select.has("order") else []
         for node in nodes:
-            ref = resolve(node.this, select.scope, c.schema) if isinstance(node.this, exp.Column) else None
-            table = c.schema.table(ref.table) if ref else None
-            column = table.column(ref.column) if ref and table else None
-            if ref is None or column is None or column.kind is not Kind.TEXT:
+            ref = select.ref(node.this)
+            if ref is None or ref.declared.kind is not Kind.TEXT:
                 continue
-            values = _texts(c, ref.table, column)
+            values = _texts(c, ref)
             # Nine of ten: a column of numbers with an `n/a` in it is still one of numbers.
             numeric = sum(1 for value in values if _NUMERIC.fullmatch(value))
             lengths = {len(value.split(".")[0]) for value in values}
             if values and numeric >= 0.9 * len(values) and len(lengths) > 1:
-                why = f"{ref.table}.{ref.column} holds numbers as texts, where '9' comes after '10'"
+                why = f"{ref} holds numbers as texts, where '9' comes after '10'"
                 yield c.query.sql(node), why, f"CAST({ref.column} AS REAL) before ordering or aggregating."
 
 
@@ -297,24 +293,20 @@ def _divided(c: Context) -> Iterator[Told]:
         return
     for select in c.query.selects:
         for node in own(select.node, exp.Div):
-            if all(_is_whole(c, select, side) for side in (node.left, node.right)):
+            if all(_is_whole(select, side) for side in (node.left, node.right)):
                 why = "a division of whole numbers, which drops what is behind the point"
                 yield c.query.sql(node), why, "Multiply one side by 1.0."
 
 
-def _is_whole(c: Context, select: Select, node: object) -> bool:
+def _is_whole(select: Select, node: object) -> bool:
     while isinstance(node, (exp.Paren, exp.Sum)):
         node = node.this
     if isinstance(node, exp.Count):
         return True
     if isinstance(node, exp.Literal):
         return not node.is_string and "." not in node.this
-    if isinstance(node, exp.Column):
-        ref = resolve(node, select.scope, c.schema)
-        table = c.schema.table(ref.table) if ref else None
-        column = table.column(ref.column) if ref and table else None
-        return column is not None and "INT" in column.type.upper()
-    return False
+    ref = select.ref(node)
+    return ref is not None and "INT" in ref.declared.type.upper()
 
 
 RULES: tuple[Rule, ...] = (and_or, negation_by_row, type_mismatch)

@@ -19,15 +19,14 @@ def day_cut(c: Context) -> Iterator[Finding]:
     """`x <= '2024-03-31'` or BETWEEN up to it, where x has later moments of that day."""
     for each in c.query.predicates:
         # A CAST, such as to DATE, may make a day of the moment.
-        if each.operator != "<=" or each.through("Cast") or each.column.kind in (Kind.NUMBER, Kind.FLAG):
+        if each.operator != "<=" or each.through("Cast") or each.ref.declared.kind in (Kind.NUMBER, Kind.FLAG):
             continue
         first, after = each.values[0], _next_day(each.values[0])
         if after is None:
             continue
         name, table = c.probes.name(each.ref.column), c.probes.name(each.ref.table)
         rest = f"{name} > {c.probes.literal(first)} AND {name} < {c.probes.literal(after)}"
-        place = f"{each.ref.table}.{each.ref.column}"
-        count = c.probes.size_of(f"SELECT 1 FROM {table} WHERE {rest}", f"moments of {first} in {place}")
+        count = c.probes.size_of(f"SELECT 1 FROM {table} WHERE {rest}", f"moments of {first} in {each.ref}")
         if count:
             rows = "1 row" if count == 1 else f"{count} rows"
             yield Finding(
@@ -35,7 +34,7 @@ def day_cut(c: Context) -> Iterator[Finding]:
                 message=f"{c.query.sql(each.node)} ends at the first moment of {first}; "
                 f"{rows} with a later one of that day {'is' if count == 1 else 'are'} left out",
                 hint=f"Write {each.ref.column} < '{after}', if the whole day is meant.",
-                evidence={"column": place, "day": first, "rows": count},
+                evidence={"column": str(each.ref), "day": first, "rows": count},
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Edge, Ref, Select, components, exp, own, resolve
+from groundbox.check.sql.parts import Edge, Ref, Select, components, exp, own
 from groundbox.check.sql.source import Kind, direct_keys, parents, related
 
 _SAID_OF_ALL = frozenset({"id", "name", "code", "key", "number"})
@@ -54,18 +54,16 @@ def _other_columns(c: Context) -> Iterator[Told]:
         one, other = edge.left, edge.right
         if one.place == other.place or related(c.schema, one.place, other.place):
             continue
-        tables = [c.schema.table(ref.table) for ref in (one, other)]
-        told = f"{one.table}.{one.column} = {other.table}.{other.column}"
+        told = f"{one} = {other}"
         evidence = {"condition": told, "kind": edge.kind}
-        kinds = {_kind(c, ref) for ref in (one, other)}
         # A number against a text is told even where no keys are declared.
-        if kinds == {Kind.NUMBER, Kind.TEXT} and not _looks_declared(c, edge):
+        if {one.declared.kind, other.declared.kind} == {Kind.NUMBER, Kind.TEXT} and not _looks_declared(c, edge):
             yield f"{told} sets a number and a text equal", _PROPER, evidence
             continue
         # Where nobody declared a relation, its absence says nothing.
-        if not c.schema.has_foreign_keys() or not all(table.declares for table in tables if table):
+        if not c.schema.has_foreign_keys() or not (one.owner.declares and other.owner.declares):
             continue
-        if not any(_stands_for_row(c, ref) for ref in (one, other)):
+        if not (_stands_for_row(one) or _stands_for_row(other)):
             continue  # what two rows have in common, such as a town
         keys = direct_keys(c.schema, one.table, other.table)
         if keys:
@@ -81,34 +79,22 @@ def _other_columns(c: Context) -> Iterator[Told]:
 _PROPER = "Relate tables along declared foreign keys, through the tables between them."
 
 
-def _kind(c: Context, ref: Ref) -> Kind:
-    table = c.schema.table(ref.table)
-    column = table.column(ref.column) if table else None
-    return column.kind if column else Kind.OTHER
-
-
-def _stands_for_row(c: Context, ref: Ref) -> bool:
+def _stands_for_row(ref: Ref) -> bool:
     """Tell whether a column is a key of its table, or part of one or of a foreign one."""
-    table = c.schema.table(ref.table)
-    if table is None:
-        return False
-    named = [*table.primary, *(name for key in table.foreign for name in key.columns)]
-    return table.is_key({ref.place[1]}) or ref.place[1] in map(str.casefold, named)
+    named = [*ref.owner.primary, *(name for key in ref.owner.foreign for name in key.columns)]
+    return ref.owner.is_key({ref.place[1]}) or ref.place[1] in map(str.casefold, named)
 
 
 def _looks_declared(c: Context, edge: Edge) -> bool:
     """Tell whether a relation may just not be declared: a key or a telling name, no other, values that match."""
     for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
-        child, parent = c.schema.table(one.table), c.schema.table(other.table)
-        if child is None or parent is None:
-            continue
         # The same name in both tables, unless every table has it (`id`, `name`).
         telling = one.place[1] == other.place[1] and one.place[1] not in _SAID_OF_ALL
-        if not parent.is_key({other.place[1]}) and not telling:
+        if not other.owner.is_key({other.place[1]}) and not telling:
             continue
-        if child.is_key({one.place[1]}) and not telling:
+        if one.owner.is_key({one.place[1]}) and not telling:
             continue
-        refers = any(one.place[1] in map(str.casefold, key.columns) for key in child.foreign)
+        refers = any(one.place[1] in map(str.casefold, key.columns) for key in one.owner.foreign)
         # The data decides last, since it costs a query.
         if not refers and c.probes.within(one.table, one.column, other.table, other.column):
             return True
@@ -122,7 +108,7 @@ def _detours(c: Context) -> Iterator[Told]:
             edges = _edges_of(select, alias)
             others = {ref.alias: ref for edge in edges for ref in (edge.left, edge.right) if ref.alias != alias}
             # A table in the middle that the query uses for something is needed.
-            if len(others) != 2 or _used_beside_joins(c, select, alias, edges):
+            if len(others) != 2 or _used_beside_joins(select, alias, edges):
                 continue
             one, other = others.values()
             if direct_keys(c.schema, one.table, other.table):
@@ -142,7 +128,7 @@ def _from_outside(c: Context) -> Iterator[Told]:
         # EXISTS (SELECT o.x …) may select anything.
         if shown[0].table in select.scope.sources or isinstance(select.node.parent, exp.Exists):
             continue
-        ref = resolve(shown[0], select.scope, c.schema)
+        ref = select.ref(shown[0])
         if ref is None or len(select.tables) != len(select.sources):
             continue
         names = ", ".join(sorted(table.name for table in select.tables.values()))
@@ -151,7 +137,7 @@ def _from_outside(c: Context) -> Iterator[Told]:
             "query around it"
         )
         hint = f"Select the column of {names} that refers to {ref.table}."
-        yield message, hint, {"column": f"{ref.table}.{ref.column}", "tables": names}
+        yield message, hint, {"column": str(ref), "tables": names}
 
 
 def table_unused(c: Context) -> Iterator[Finding]:
@@ -162,7 +148,7 @@ def table_unused(c: Context) -> Iterator[Finding]:
         for alias, table in select.tables.items():
             edges = _edges_of(select, alias)
             links = len({ref.alias for edge in edges for ref in (edge.left, edge.right)} - {alias})
-            if links == 1 and not _used_beside_joins(c, select, alias, edges):
+            if links == 1 and not _used_beside_joins(select, alias, edges):
                 yield Finding(
                     code="sql.table_unused",
                     message=f"{table.name} is joined, but nothing of it is used: it only drops or repeats rows",
@@ -175,7 +161,7 @@ def _edges_of(select: Select, alias: str) -> list[Edge]:
     return [edge for edge in select.edges if edge.kind == "join" and alias in (edge.left.alias, edge.right.alias)]
 
 
-def _used_beside_joins(c: Context, select: Select, alias: str, edges: list[Edge]) -> bool:
+def _used_beside_joins(select: Select, alias: str, edges: list[Edge]) -> bool:
     joining = {ref.place[1] for edge in edges for ref in (edge.left, edge.right) if ref.alias == alias}
     # Columns of ON relate tables; a table of which nothing else is used only drops or repeats rows.
     in_joins = [column for join in select.node.args.get("joins") or () for column in join.find_all(exp.Column)]
@@ -183,7 +169,7 @@ def _used_beside_joins(c: Context, select: Select, alias: str, edges: list[Edge]
     for column in select.node.find_all(exp.Column):
         if column.table != alias or id(column) in in_joins_ids:
             continue
-        ref = resolve(column, select.scope, c.schema)
+        ref = select.ref(column)
         comparison = column.parent
         joined = (
             isinstance(comparison, exp.EQ)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import EXTREME_SUBQUERY, Ref, Select, components, constant, exp, own, repeaters, resolve
+from groundbox.check.sql.parts import EXTREME_SUBQUERY, Ref, Select, components, constant, exp, own, repeaters
 
 
 def duplicates(c: Context) -> Iterator[Finding]:
@@ -26,7 +26,7 @@ def duplicates(c: Context) -> Iterator[Finding]:
         )
     if count == 0:
         return
-    joined, key = _repeated_by_a_join(top), _shown_key(c, top)
+    joined, key = _repeated_by_a_join(top), _shown_key(top)
     reason = ""
     if key:
         reason = f": the same {key} is told more than once"
@@ -59,16 +59,15 @@ def _repeated_by_a_join(top: Select) -> bool:
     return bool(repeaters(top, shown.pop()))
 
 
-def _shown_key(c: Context, top: Select) -> str:
+def _shown_key(top: Select) -> str:
     """The columns of the result, where each stands for a row of a table by its own key or a foreign one; else ""."""
     names = []
     for projection in top.projections:
-        ref = resolve(projection, top.scope, c.schema) if isinstance(projection, exp.Column) else None
-        table = c.schema.table(ref.table) if ref else None
-        if ref is None or table is None or not table.declares:
+        ref = top.ref(projection)
+        if ref is None or not ref.owner.declares:
             return ""
-        foreign = {name.casefold() for key in table.foreign if len(key.columns) == 1 for name in key.columns}
-        if ref.place[1] not in foreign and {name.casefold() for name in table.primary} != {ref.place[1]}:
+        foreign = {name.casefold() for key in ref.owner.foreign if len(key.columns) == 1 for name in key.columns}
+        if ref.place[1] not in foreign and {name.casefold() for name in ref.owner.primary} != {ref.place[1]}:
             return ""
         names.append(ref.column)
     return ", ".join(names)
@@ -122,7 +121,7 @@ def group_of_one(c: Context) -> Iterator[Finding]:
         if not all(table.declares for table in select.tables.values()):
             continue  # one row for each group may be chance, and is no key that was grouped by
         # An expression such as YEAR(day) makes groups of many rows, whatever its column.
-        columns = _grouped(c, select)
+        columns = _grouped(select)
         if columns is None or len(select.sources) != len(select.tables):
             continue
         if not any(own(select.node, exp.AggFunc)):
@@ -137,11 +136,11 @@ def group_of_one(c: Context) -> Iterator[Finding]:
             )
 
 
-def _grouped(c: Context, select: Select) -> dict[str, set[str]] | None:
+def _grouped(select: Select) -> dict[str, set[str]] | None:
     """Alias to folded columns that are grouped by; None when something else is, too."""
     found: dict[str, set[str]] = {}
     for node in select.node.args["group"].expressions:
-        ref = resolve(node, select.scope, c.schema) if isinstance(node, exp.Column) else None
+        ref = select.ref(node)
         if ref is None:
             return None
         found.setdefault(ref.alias, set()).add(ref.place[1])
@@ -180,25 +179,24 @@ def _bare(c: Context) -> Iterator[Told]:
         if not (select.aggregates() or select.has("group")) or _of_the_extreme_row(c, select):
             continue
         nodes = select.node.args["group"].expressions if select.has("group") else []
-        if select.has("group") and (select.node.args["group"].args.get("all") or _grouped(c, select) is None):
+        if select.has("group") and (select.node.args["group"].args.get("all") or _grouped(select) is None):
             continue
-        grouped, keys = {c.query.sql(node) for node in nodes}, _grouped(c, select) if nodes else {}
+        grouped, keys = {c.query.sql(node) for node in nodes}, _grouped(select) if nodes else {}
         places = [("SELECT", each) for each in select.projections if isinstance(each, exp.Column)]
         for clause in ("having", "order"):
             if nodes and select.has(clause):
                 outside = (column for column in own(select.node.args[clause], exp.Column) if column.table)
                 places += [(clause.upper(), each) for each in outside if each.find_ancestor(exp.AggFunc) is None]
         for clause, column in places:
-            ref = resolve(column, select.scope, c.schema)
+            ref = select.ref(column)
             if ref is None or c.query.sql(column) in grouped or _fixed_by(select, ref.alias, keys or {}):
                 continue
             if not _joined_to_grouped(select, ref, keys or {}):
-                told = f"{ref.table}.{ref.column}"
                 message = (
-                    f"{told} in {clause} stands beside an aggregate and is not grouped by: any row's value may be taken"
+                    f"{ref} in {clause} stands beside an aggregate and is not grouped by: any row's value may be taken"
                 )
                 hint = f"Group by {ref.column}, aggregate it, or look its row up in a subquery."
-                yield message, hint, {"column": told, "grouped": bool(grouped)}
+                yield message, hint, {"column": str(ref), "grouped": bool(grouped)}
                 break
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import EXTREME_SUBQUERY, Edge, constant, exp, resolve
+from groundbox.check.sql.parts import EXTREME_SUBQUERY, Edge, constant, exp
 from groundbox.check.sql.question import name_stems
 from groundbox.check.sql.source import Kind
 
@@ -36,9 +36,9 @@ def empty(c: Context) -> Iterator[Finding]:
     texts = any(isinstance(value, str) for each in c.query.predicates for value in each.values)
     # A join whose two columns share no value explains an empty result; it is asked for each join until one is found.
     edge = next((edge for edge in c.query.edges if _has_nothing_in_common(c, edge)), None)
-    reason = f"{edge.left.table}.{edge.left.column} = {edge.right.table}.{edge.right.column}" if edge else ""
+    reason = f"{edge.left} = {edge.right}" if edge else ""
     # 'Oslo' and ' Oslo ' look alike wherever they are printed.
-    if edge is not None and _are_texts(c, edge) and _in_common(c, edge, "TRIM({})"):
+    if edge is not None and _are_texts(edge) and _in_common(c, edge, "TRIM({})"):
         yield Finding(
             code="sql.value_blanks",
             message=f"{told}: no row satisfies {reason}, and blanks around the values are all that differs",
@@ -70,10 +70,8 @@ def _in_common(c: Context, edge: Edge, form: str) -> bool | None:
     return None if answer is None else bool(answer.rows)
 
 
-def _are_texts(c: Context, edge: Edge) -> bool:
-    tables = [(c.schema.table(ref.table), ref.column) for ref in (edge.left, edge.right)]
-    columns = [table.column(name) if table else None for table, name in tables]
-    return all(column is not None and column.kind is Kind.TEXT for column in columns)
+def _are_texts(edge: Edge) -> bool:
+    return edge.left.declared.kind is edge.right.declared.kind is Kind.TEXT
 
 
 def null_taken(c: Context) -> Iterator[Finding]:
@@ -92,7 +90,7 @@ def null_taken(c: Context) -> Iterator[Finding]:
         if not select.has("order", "limit") or not (select is c.query.top or select.place == "subquery"):
             continue
         key = select.node.args["order"].expressions[0].this
-        ref = resolve(key, select.scope, c.schema) if isinstance(key, exp.Column) else None
+        ref = select.ref(key)
         limit = constant(select.node.args["limit"].expression)
         if ref is None or not isinstance(limit, int) or limit < 1 or select.has("group") or select.has("distinct"):
             continue
@@ -103,9 +101,9 @@ def null_taken(c: Context) -> Iterator[Finding]:
         if answer is not None and any(row[0] is None for row in answer.rows):
             yield Finding(
                 code="sql.null_column",
-                message=f"LIMIT {limit} takes rows whose {ref.table}.{ref.column} is NULL, which comes first",
+                message=f"LIMIT {limit} takes rows whose {ref} is NULL, which comes first",
                 hint=f"Add WHERE {ref.column} IS NOT NULL.",
-                evidence={"column": f"{ref.table}.{ref.column}", "limit": limit},
+                evidence={"column": str(ref), "limit": limit},
             )
 
 

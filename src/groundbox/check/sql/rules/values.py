@@ -47,11 +47,11 @@ def value_absent(c: Context) -> Iterator[Finding]:
             seen.add((each.ref.place, value))
             if each.operator in ("like", "not like"):
                 yield from _pattern(c, each, value)
-            elif each.column.kind is Kind.NUMBER:
+            elif each.ref.declared.kind is Kind.NUMBER:
                 if not _NUMERIC.fullmatch(value) and not _is_among_numbers(c, each, value):
-                    told = f"{_place(each)} is of type {each.column.type}, and holds no text such as {value!r}"
+                    told = f"{each.ref} is of type {each.ref.declared.type}, and holds no text such as {value!r}"
                     yield _absent(each, value, told, "Compare with a number, or the column that holds such texts.")
-            elif each.column.kind not in (Kind.TIME, Kind.FLAG):
+            elif each.ref.declared.kind not in (Kind.TIME, Kind.FLAG):
                 yield from _text(c, each, value)
 
 
@@ -72,7 +72,7 @@ def _text(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
         values = [v for v in c.probes.values(each.ref.table, each.ref.column) if isinstance(v, str)]
         real = next((v for v in values if v.casefold() == value.casefold()), value.casefold())
         hint = f"Write it as the column does: {real!r}."
-        yield _absent(each, value, f"{_place(each)} holds {real!r}, not {value!r}", hint, held=[real])
+        yield _absent(each, value, f"{each.ref} holds {real!r}, not {value!r}", hint, held=[real])
         return
     values = [v for v in c.probes.values(each.ref.table, each.ref.column) if isinstance(v, str)]
     padded = sum(v != v.strip() for v in values)
@@ -82,36 +82,31 @@ def _text(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
         return
     places = c.probes.elsewhere(c.schema, value, each.ref.place)
     if places:
-        told = f"{_place(each)} does not hold {value!r}; {', '.join(places[:3])} does"
+        told = f"{each.ref} does not hold {value!r}; {', '.join(places[:3])} does"
         yield _absent(each, value, told, f"Compare {places[0]} with it.", held_by=places)
         return
     if c.question is not None and value.strip().casefold() in c.question.text.casefold():
         return  # nobody could find what the question names: that is told by the empty result
     # Long texts are left out: the ratio takes time in the product of both lengths.
     near = difflib.get_close_matches(value, [v for v in values if len(v) <= _MOST_CHARS], 3, 0.6)
-    told = f"{_place(each)} does not hold {value!r}"
+    told = f"{each.ref} does not hold {value!r}"
     told += f"; near to it is {' or '.join(map(repr, near))}" if near else ""
     hint = f"Write {near[0]!r}, if that is meant." if near else "Look at the values that the column holds."
     yield _absent(each, value, told, hint, held=near)
 
 
-def _place(each: Predicate) -> str:
-    return f"{each.ref.table}.{each.ref.column}"
-
-
 def _absent(each: Predicate, value: str, message: str, hint: str, **where: Sequence[str]) -> Finding:
-    evidence = {"column": _place(each), "value": value, **where}
+    evidence = {"column": str(each.ref), "value": value, **where}
     return Finding(code="sql.value_absent", message=message, hint=hint, evidence=evidence)
 
 
 def _blanks(each: Predicate, value: str, *, held: bool) -> Finding:
-    place = _place(each)
     told = f"holds {value.strip()!r} with other blanks around it" if held else "holds values with blanks around them"
     return Finding(
         code="sql.value_blanks",
-        message=f"{place} {told}: = and IN compare the blanks, too",
+        message=f"{each.ref} {told}: = and IN compare the blanks, too",
         hint=f"Compare TRIM({each.ref.column}), if the blanks have no meaning.",
-        evidence={"column": place, "value": value},
+        evidence={"column": str(each.ref), "value": value},
     )
 
 
@@ -124,22 +119,21 @@ def _pattern(c: Context, each: Predicate, told: str) -> Iterator[Finding]:
     found = c.probes.like(each.ref.table, each.ref.column, told, inner, any_case=each.any_case)
     # -1 is neither nothing nor something: the question could not be asked.
     count, exact = found or (-1, 0)
-    place = _place(each)
     if count == 0 and each.operator == "like":
         if c.question is not None and inner.strip().casefold() in c.question.text.casefold():
             return
         yield Finding(
             code="sql.value_absent",
-            message=f"no value of {place} is LIKE {told!r}",
+            message=f"no value of {each.ref} is LIKE {told!r}",
             hint="Look at the values that the column holds.",
-            evidence={"column": place, "pattern": told},
+            evidence={"column": str(each.ref), "pattern": told},
         )
     elif 0 < exact < count and not (c.question is not None and c.question.says(_PARTLY)):
         yield Finding(
             code="sql.pattern_too_wide",
-            message=f"{place} holds {inner!r} as such in {exact} rows; LIKE {told!r} finds {count}",
+            message=f"{each.ref} holds {inner!r} as such in {exact} rows; LIKE {told!r} finds {count}",
             hint=f"Write = {inner!r}, if that value is meant.",
-            evidence={"column": place, "pattern": told, "exact": exact, "found": count},
+            evidence={"column": str(each.ref), "pattern": told, "exact": exact, "found": count},
         )
 
 
