@@ -25,7 +25,7 @@ _SUPERLATIVE: Final = re.compile(
 )
 # `at least 3` is a bound and asks for no least.
 _AT_LEAST: Final = re.compile(r"\bat (?:the )?(?:least|most)\b", re.IGNORECASE)
-_COUNT: Final = re.compile(
+COUNT: Final = re.compile(
     r"\bhow many\b|\bnumbers? of\b|\bcount\b|\btotal number\b|\bamount of\b|\bhow often\b|\bnumber\b|\btimes\b",
     re.IGNORECASE,
 )
@@ -34,16 +34,16 @@ _HOW_MANY: Final = re.compile(
     r"what's the (?:total )?number of|return the (?:total )?number of|give the (?:total )?number of)\b",
     re.IGNORECASE,
 )
-_DISTINCT: Final = re.compile(
+DISTINCT: Final = re.compile(
     r"\b(?:distinct|different|unique|without (?:repetition|duplicates)|no duplicates)\b", re.IGNORECASE
 )
-_DESCENDING: Final = re.compile(
+DESCENDING: Final = re.compile(
     r"\bdescending\b|\bdescendingly\b|\bhigh(?:est)? to low|\bold(?:est)? to young|\blarge(?:st)? to small"
     r"|\bmost to least"
     r"|\bfrom (?:the )?(?:highest|largest|oldest|most|latest|newest|biggest)\b|\breverse\b|\bdecreasing\b|\bz to a\b",
     re.IGNORECASE,
 )
-_ASCENDING: Final = re.compile(
+ASCENDING: Final = re.compile(
     r"\bascending\b|\bascendingly\b|\blow(?:est)? to high|\byoung(?:est)? to old|\bsmall(?:est)? to large"
     r"|\bleast to most"
     r"|\bfrom (?:the )?(?:lowest|smallest|youngest|least|earliest|oldest date)\b|\bincreasing\b|\balphabetical"
@@ -51,21 +51,19 @@ _ASCENDING: Final = re.compile(
     r"|\ba to z\b",
     re.IGNORECASE,
 )
-_NEGATION: Final = re.compile(
+NEGATION: Final = re.compile(
     r"\b(?:not|no|never|without|except|neither|nor|none|cannot|excluding|other than)\b|n't\b", re.IGNORECASE
 )
-_AVERAGE: Final = re.compile(r"\b(?:average|mean|avg)\b", re.IGNORECASE)
-_TOTAL: Final = re.compile(
-    r"\b(?:total|sum|overall|altogether|combined|in all(?=\s*(?:[?.,;]|$)))(?!\w)", re.IGNORECASE
-)
-_EXTREME: Final = re.compile(r"\b(?:maximum|minimum|max|min)\b", re.IGNORECASE)
+AVERAGE: Final = re.compile(r"\b(?:average|mean|avg)\b", re.IGNORECASE)
+TOTAL: Final = re.compile(r"\b(?:total|sum|overall|altogether|combined|in all(?=\s*(?:[?.,;]|$)))(?!\w)", re.IGNORECASE)
+EXTREME: Final = re.compile(r"\b(?:maximum|minimum|max|min)\b", re.IGNORECASE)
 # `the number of singers by country` asks for each country, `sorted by age` for an order.
 _EACH: Final = re.compile(
     r"\b(?:each|every|per|respective|respectively)\b|\bby (?:the )?different\b|\bfor all\b|\bin different\b"
     r"|(?<!ordered )(?<!sorted )(?<!order )(?<!sort )(?<!ranked )\bby \w+\W*$",
     re.IGNORECASE,
 )
-_EITHER: Final = re.compile(r"\bor\b|\beither\b", re.IGNORECASE)
+EITHER: Final = re.compile(r"\bor\b|\beither\b", re.IGNORECASE)
 _COUNT_OF_ROWS: Final = rf"(\d+|(?!one\b){CARDINAL})"  # "the one most expensive" counts nothing
 _TOP_N: Final = re.compile(
     rf"\b(?:top|first|last|bottom)\s+{_COUNT_OF_ROWS}(?!\w)|\b{_COUNT_OF_ROWS}\s+(?:\w+\s+)?"
@@ -115,7 +113,7 @@ _ALONG: Final = re.compile(
     r",?\s*(?:along|together) with (?:its|their|his|her|the)?\s*(?:corresponding|respective)?|\bas well as\b",
     re.IGNORECASE,
 )
-_STAR: Final = re.compile(
+EVERYTHING: Final = re.compile(
     r"\ball (?:the )?(?:information|info|details|data|columns|attributes|fields)\b|\b(?:details|information"
     r"|everything)\b",
     re.IGNORECASE,
@@ -176,9 +174,7 @@ class Question:
     def top_n(self) -> int | None:
         """How many rows are asked for, as in "the three oldest"."""
         found = _TOP_N.search(self.unquoted)
-        if found is None:
-            return None
-        return int(_amount(found[1] or found[2]))
+        return None if found is None else int(_amount(found[1] or found[2]))
 
     @property
     def superlative(self) -> bool:
@@ -194,64 +190,14 @@ class Question:
         ]
 
     @property
-    def counts(self) -> bool:
-        """Tell whether it speaks of a number of things."""
-        return self.says(_COUNT)
-
-    @property
     def how_many(self) -> bool:
         """Tell whether it begins by asking for a number of things."""
         return _HOW_MANY.search(self.text) is not None
 
     @property
-    def distinct(self) -> bool:
-        """Tell whether it asks for different ones."""
-        return self.says(_DISTINCT)
-
-    @property
-    def descending(self) -> bool:
-        """Tell whether the order falls."""
-        return self.says(_DESCENDING)
-
-    @property
-    def ascending(self) -> bool:
-        """Tell whether the order is said to rise."""
-        return self.says(_ASCENDING)
-
-    @property
-    def negated(self) -> bool:
-        """Tell whether it says "not" in some way."""
-        return self.says(_NEGATION)
-
-    @property
-    def average(self) -> bool:
-        """Tell whether it asks for a mean."""
-        return self.says(_AVERAGE)
-
-    @property
-    def total(self) -> bool:
-        """Tell whether it asks for a sum."""
-        return self.says(_TOTAL)
-
-    @property
-    def extreme(self) -> bool:
-        """Tell whether it says maximum or minimum."""
-        return self.says(_EXTREME)
-
-    @property
     def each(self) -> bool:
         """Tell whether it asks for one row for each of something."""
         return _EACH.search(_ORDER_IS_ALL.sub(" ", self.unquoted)) is not None
-
-    @property
-    def either(self) -> bool:
-        """Tell whether it says "or"."""
-        return self.says(_EITHER)
-
-    @property
-    def everything(self) -> bool:
-        """Tell whether it asks for all that is known."""
-        return self.says(_STAR)
 
     @cached_property
     def asked(self) -> tuple[list[str], bool] | None:
@@ -264,8 +210,8 @@ class Question:
         if self.how_many and not re.search(r"\band\b|,", text):
             # `How many X are there, and what is …` asks for more and is read below.
             return ["number"], True
-        if _WHICH.match(text):
-            rest = text[_WHICH.match(text).end() :]  # type: ignore[union-attr]
+        if which := _WHICH.match(text):
+            rest = text[which.end() :]
             return ["which"], not re.search(r"\band (?:what|how|which|list|show|give|its|their)\b|,", rest)
         head = _HEAD.match(text)
         if head is None:

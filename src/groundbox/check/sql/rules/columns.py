@@ -8,7 +8,7 @@ from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import exp, own
-from groundbox.check.sql.question import name_stems
+from groundbox.check.sql.question import EVERYTHING, name_stems
 
 _WITH_COUNT = re.compile(
     r"\band (?:its |their |the |his |her )?(?:how many|number|count|total|corresponding|amount)|how many .*\?"
@@ -39,7 +39,9 @@ def _star(c: Context) -> str:
         n for n in shown if isinstance(n, exp.Star) or (isinstance(n, exp.Column) and isinstance(n.this, exp.Star))
     ]
     assert c.question is not None
-    if not stars or (c.question.everything and re.search(r"\ball\b|\beverything\b|\bfull\b", c.question.text, re.I)):
+    if not stars or (
+        c.question.says(EVERYTHING) and re.search(r"\ball\b|\beverything\b|\bfull\b", c.question.text, re.I)
+    ):
         return ""
     return "SELECT * shows every column; the question does not ask for all"
 
@@ -59,7 +61,7 @@ def _chosen_by(c: Context, top: Any) -> str:
 def _more(c: Context, top: Any) -> str:
     question = c.question
     assert question is not None
-    if question.asked is None or question.everything:
+    if question.asked is None or question.says(EVERYTHING):
         return ""
     items, all_of_them = question.asked
     # `for each country` may show the country beside what is asked for.
@@ -87,7 +89,7 @@ def _sorted_by(c: Context, top: Any) -> str:
 def other_column(c: Context) -> Iterator[Finding]:
     """Fewer columns than are asked for, or one whose name says less of the question than that of another."""
     question, top = c.question, c.query.top
-    if question is None or top is None or question.asked is None or question.everything or not c.has_rows:
+    if question is None or top is None or question.asked is None or question.says(EVERYTHING) or not c.has_rows:
         return
     items, shown = question.asked[0], len(top.projections)
     if shown < len(items):

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import Predicate, Ref, Select, exp, own, repeaters
+from groundbox.check.sql.question import EITHER, NEGATION
 from groundbox.check.sql.source import Kind
 
 _NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")
@@ -110,7 +111,7 @@ def _null(c: Context) -> Iterator[Told]:
 def _either(c: Context) -> Iterator[Told]:
     """ "A and B" of one thing, where the query takes rows of either."""
     # A question that says `or` means either.
-    if c.question is None or c.question.either:
+    if c.question is None or c.question.says(EITHER):
         return
     for select in c.query.selects:
         summed = any(isinstance(each, (exp.Sum, exp.Avg, exp.Min, exp.Max)) for each in select.aggregates())
@@ -173,7 +174,7 @@ def negation_by_row(c: Context) -> Iterator[Finding]:
     # `countries other than France` is asked of rows and means rows.
     if c.question is not None and c.question.says(_OTHER_THAN):
         return
-    negated = c.question is not None and c.question.negated
+    negated = c.question is not None and c.question.says(NEGATION)
     for select in c.query.selects:
         for each in select.predicates:
             # `is_member = 'F'` is a negation as well.

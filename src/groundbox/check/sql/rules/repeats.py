@@ -7,6 +7,7 @@ from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import EXTREME_SUBQUERY, Ref, Select, components, constant, exp, own, repeaters
+from groundbox.check.sql.question import DISTINCT
 
 
 def duplicates(c: Context) -> Iterator[Finding]:
@@ -44,7 +45,7 @@ def duplicates(c: Context) -> Iterator[Finding]:
 
 def _asks_for_different_ones(c: Context, top: Select) -> bool:
     text = c.query.text.casefold()
-    if c.question is None or not c.question.distinct or top.has("group"):
+    if c.question is None or not c.question.says(DISTINCT) or top.has("group"):
         return False
     # UNION, INTERSECT and EXCEPT make rows different by themselves, unless ALL says otherwise.
     return not any(word in text for word in ("distinct", "union", "intersect", "except"))
@@ -76,7 +77,7 @@ def _shown_key(top: Select) -> str:
 def distinct_unneeded(c: Context) -> Iterator[Finding]:
     """DISTINCT that takes rows away though the question does not ask for different ones."""
     top = c.query.top
-    if c.question is None or c.question.distinct or top is None or not top.has("distinct") or c.rows is None:
+    if c.question is None or c.question.says(DISTINCT) or top is None or not top.has("distinct") or c.rows is None:
         return
     if c.question.how_many or top.aggregates():
         return

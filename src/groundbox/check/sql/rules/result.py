@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import EXTREME_SUBQUERY, Edge, constant, exp
-from groundbox.check.sql.question import name_stems
+from groundbox.check.sql.question import COUNT, TOTAL, name_stems
 from groundbox.check.sql.source import Kind
 
 _SUPERLATIVES = frozenset(
@@ -131,12 +131,12 @@ def _other_count(c: Context) -> tuple[str, int] | None:
     # Not `the top rated movies`, where the column is called so.
     if count == 1 or not question.superlative or question.each or _of_a_name(c):
         return None
-    if top.has("limit") or EXTREME_SUBQUERY.search(c.query.text) or question.total or "all" in question.stem_set:
+    if top.has("limit") or EXTREME_SUBQUERY.search(c.query.text) or question.says(TOTAL) or "all" in question.stem_set:
         return None
     # GROUP BY without LIMIT gives a row for each group where one extreme is asked for.
     if top.has("group") and top.aggregates() and not top.has("having"):
         return "one extreme, and each group gives one", count
-    if question.counts or top.aggregates() or re.search(r"\b(?:max|min)\s*\(", c.query.text, re.IGNORECASE):
+    if question.says(COUNT) or top.aggregates() or re.search(r"\b(?:max|min)\s*\(", c.query.text, re.IGNORECASE):
         return None
     return "the most or the least of something", count
 

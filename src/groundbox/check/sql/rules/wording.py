@@ -7,7 +7,17 @@ from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import COMPARISONS, NEGATED, TURNED, constant, exp
-from groundbox.check.sql.question import Question, name_stems
+from groundbox.check.sql.question import (
+    ASCENDING,
+    AVERAGE,
+    COUNT,
+    DESCENDING,
+    EXTREME,
+    NEGATION,
+    TOTAL,
+    Question,
+    name_stems,
+)
 
 _LEAST = re.compile(
     r"\b(?<!at )(?:least|fewest|smallest|lowest|minimum|shortest|cheapest|lightest|slowest)\b", re.IGNORECASE
@@ -49,11 +59,11 @@ def _order(c: Context, question: Question) -> Iterator[Told]:
     if top is None or not top.has("order") or top.has("limit"):
         return
     falls = bool(top.node.args["order"].expressions[0].args.get("desc"))
-    if question.descending != question.ascending:
-        if falls != question.descending:
-            asked, done = ("descending", "ascending") if question.descending else ("ascending", "descending")
+    if question.says(DESCENDING) != question.says(ASCENDING):
+        if falls != question.says(DESCENDING):
+            asked, done = ("descending", "ascending") if question.says(DESCENDING) else ("ascending", "descending")
             yield f"{asked} order", f"gives {done} order", f"ORDER BY … {'ASC' if falls else 'DESC'}."
-    elif falls and not question.descending and not question.superlative:
+    elif falls and not question.says(DESCENDING) and not question.superlative:
         yield "an order and says no more", "orders from high to low", "Without a word, an order is ascending."
 
 
@@ -95,7 +105,7 @@ def _bounds(c: Context, question: Question) -> Iterator[Told]:
         if number is None:
             number, operator = constant(node.this), TURNED[operator]
         # A number that the question bounds twice cannot be told apart.
-        if isinstance(number, str) or number is None or numbers.count(float(number)) != 1 or question.negated:
+        if isinstance(number, str) or number is None or numbers.count(float(number)) != 1 or question.says(NEGATION):
             continue
         wanted = asked[numbers.index(float(number))][0]
         # NOT (x > 3) or EXCEPT may ask for the opposite on purpose.
@@ -119,19 +129,19 @@ def aggregate(c: Context) -> Iterator[Finding]:
 
 def _aggregates(c: Context, question: Question) -> Iterator[tuple[str, str]]:
     text = c.query.text.casefold()
-    if question.average and not any(word in text for word in ("avg", "average", "/")):
+    if question.says(AVERAGE) and not any(word in text for word in ("avg", "average", "/")):
         yield "an average", "takes none"
-    if question.total and not any(word in text for word in ("sum(", "count(", "total")):
+    if question.says(TOTAL) and not any(word in text for word in ("sum(", "count(", "total")):
         yield "a total", "adds nothing"
-    if question.extreme and not any(word in text for word in ("max", "min", "order by")):
+    if question.says(EXTREME) and not any(word in text for word in ("max", "min", "order by")):
         yield "a maximum or minimum", "takes none"
     # A share is counted, summed or averaged, as one likes.
     if _RATIO.search(question.text):
         return
     average = c.query.qualified.find(exp.Avg)
-    if average is not None and not question.average:
+    if average is not None and not question.says(AVERAGE):
         yield "no average", f"takes {c.query.sql(average)}"
-    counting = question.counts or question.superlative or question.top_n is not None or question.total
+    counting = question.says(COUNT) or question.superlative or question.top_n is not None or question.says(TOTAL)
     counting = (
         counting or bool(question.numbers or question.number_words) or _COUNTING.search(question.text) is not None
     )
