@@ -11,7 +11,7 @@ from typing import Any, Final
 from groundbox.check.sql.parts import exp
 from groundbox.check.sql.query import Query
 from groundbox.check.sql.question import Question
-from groundbox.check.sql.source import Column, Database, Kind, QueryFailed, Rows, Schema
+from groundbox.check.sql.source import Database, Kind, QueryFailed, Rows, Schema
 
 
 class Budget:
@@ -20,7 +20,6 @@ class Budget:
     Attributes:
         asked: Queries that were sent.
         skipped: What was not looked at, in words, because the budget had ended.
-        failed: Queries that gave no rows.
     """
 
     def __init__(
@@ -35,7 +34,6 @@ class Budget:
         self._end = time.monotonic() + wall_s
         self._known: dict[tuple[str, int], Rows | None] = {}
         self.asked = 0
-        self.failed = 0
         self.skipped: list[str] = []
 
     def ask(self, sql: str, purpose: str, *, max_rows: int | None = None) -> Rows | None:
@@ -48,29 +46,19 @@ class Budget:
             return self._known[key]
         left_s = self._end - time.monotonic()
         if self.asked >= self._max_queries or left_s <= 0:
-            self.leave(purpose)
+            if purpose not in self.skipped:
+                self.skipped.append(purpose)
             return None
         self.asked += 1
         try:
             answer = self._database.query(sql, max_rows=rows, timeout_s=left_s)
         except QueryFailed:
-            self.failed += 1
             answer = None
         # Databases are the caller's own objects and may give more than they were asked for.
         if answer is not None and len(answer.rows) > rows:
             answer = Rows(answer.columns, answer.rows[:rows], False)
         self._known[key] = answer
         return answer
-
-    def leave(self, purpose: str) -> None:
-        """Remember what is not looked at."""
-        if purpose not in self.skipped:
-            self.skipped.append(purpose)
-
-    def value(self, sql: str, purpose: str) -> Any:
-        """The first value of the first row, or None."""
-        answer = self.ask(sql, purpose, max_rows=1)
-        return answer.rows[0][0] if answer is not None and answer.rows and answer.rows[0] else None
 
 
 _MOST_VALUES: Final = 1000
@@ -95,14 +83,12 @@ class Probes:
 
     def holds(self, table: str, column: str, values: Sequence[Any]) -> tuple[bool, bool, bool] | None:
         """Tell whether a column holds one of the texts: exactly, in any case, in any case and with blanks around it."""
-        c, source = self.name(column), self.name(table)
+        as_text, source = self._text(column), self.name(table)
         texts = ", ".join(self.literal(str(value)) for value in values)
         # Both sides are folded by the engine: Python's and the engine's idea of small letters differ for Turkish and
         # others.
         low = ", ".join(f"LOWER({self.literal(str(value))})" for value in values)
         bare = ", ".join(f"LOWER({self.literal(str(value).strip())})" for value in values)
-        # SQLite and MySQL compare a number with a text; PostgreSQL and DuckDB refuse to.
-        as_text = c if self._dialect in ("sqlite", "mysql") else f"CAST({c} AS VARCHAR)"
         row = self._row(
             f"SELECT EXISTS(SELECT 1 FROM {source} WHERE {as_text} IN ({texts})), "
             f"EXISTS(SELECT 1 FROM {source} WHERE LOWER({as_text}) IN ({low})), "
@@ -125,7 +111,7 @@ class Probes:
             return []
         low = self.literal(value.casefold())
         asked = ", ".join(
-            f"EXISTS(SELECT 1 FROM {self.name(table.name)} WHERE LOWER({self._text(column)}) = {low})"
+            f"EXISTS(SELECT 1 FROM {self.name(table.name)} WHERE LOWER({self._text(column.name)}) = {low})"
             for table, column in places
         )
         row = self._row(f"SELECT {asked}", f"where else {value!r} stands")
@@ -174,15 +160,16 @@ class Probes:
 
     def size_of(self, sql: str, purpose: str) -> int | None:
         """How many rows a query gives."""
-        found = self._budget.value(f"SELECT COUNT(*) FROM ({sql}) AS counted", purpose)
-        return found if isinstance(found, int) else None
+        row = self._row(f"SELECT COUNT(*) FROM ({sql}) AS counted", purpose)
+        return row[0] if row and isinstance(row[0], int) else None
 
     def _row(self, sql: str, purpose: str) -> tuple[Any, ...] | None:
         answer = self._budget.ask(sql, purpose, max_rows=1)
         return answer.rows[0] if answer is not None and answer.rows else None
 
-    def _text(self, column: Column) -> str:
-        name = self.name(column.name)
+    def _text(self, column: str) -> str:
+        name = self.name(column)
+        # SQLite and MySQL compare a number with a text; PostgreSQL and DuckDB refuse to.
         return name if self._dialect in ("sqlite", "mysql") else f"CAST({name} AS VARCHAR)"
 
 
@@ -220,17 +207,13 @@ class Context:
     @cached_property
     def rows(self) -> Rows | None:
         """Return what the query gives; None when it fails or was not run."""
-        return self.budget.ask(self._sent, "the result of the query")
+        # `SELECT COUNT(*) FROM (…;)` does not parse.
+        return self.budget.ask(self.query.text.rstrip().rstrip(";"), "the result of the query")
 
     @property
     def has_rows(self) -> bool:
         """Tell whether the result shows anything; of a query that was not run, it is taken to."""
         return self.rows is None or bool(self.rows.rows)
-
-    @property
-    def _sent(self) -> str:
-        # `SELECT COUNT(*) FROM (…;)` does not parse.
-        return self.query.text.rstrip().rstrip(";")
 
     @cached_property
     def probes(self) -> Probes:

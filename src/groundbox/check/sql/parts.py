@@ -411,7 +411,12 @@ def components(select: Select) -> list[set[str]]:
     """The aliases, in groups that conditions join."""
     groups: list[set[str]] = [{alias} for alias in select.sources]
     for edge in select.edges:
-        touched = [group for group in groups if {edge.left.alias, edge.right.alias} & group]
-        if edge.kind == "join" and len(touched) > 1:
-            groups = [group for group in groups if group not in touched] + [set().union(*touched)]
+        if edge.kind == "join":
+            groups = merged_groups(groups, {edge.left.alias, edge.right.alias})
     return groups
+
+
+def merged_groups(groups: list[set[str]], aliases: set[str]) -> list[set[str]]:
+    """The groups, of which those with one of these aliases are one group now."""
+    touched = [group for group in groups if group & aliases]
+    return [group for group in groups if group not in touched] + ([set().union(*touched)] if touched else [])

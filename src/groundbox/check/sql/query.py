@@ -16,6 +16,7 @@ sqlglot parses and qualifies it with the live schema. Where it cannot, there is 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -283,15 +284,12 @@ def parsed(text: str, dialect: str) -> Any:
     # On the text, before the parser recurses into it.
     if _depth(text) > _MOST_DEPTH:
         raise NotTakenApart(f"its parentheses are nested more than {_MOST_DEPTH} deep")
-    errors = sqlglot_module("errors")
-    try:
+    with _or_not_taken_apart("it does not parse"):
         reader = sqlglot_module("dialects.dialect").Dialect.get_or_raise(dialect)
         tokens = reader.tokenize(text)
         # Between lexer and parser, for the same reason.
         _check_tokens(tokens)
         trees = [tree for tree in reader.parser().parse(tokens, text) if tree is not None]
-    except (errors.SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError, IndexError):
-        raise NotTakenApart("it does not parse") from None
     if len(trees) != 1:
         raise NotTakenApart(f"it has {len(trees)} statements, not one")
     tree = trees[0]
@@ -305,6 +303,18 @@ def parsed(text: str, dialect: str) -> Any:
     if tree.find(exp.Into, exp.DML, exp.DDL, exp.Command) not in (None, tree):
         raise NotTakenApart("it would write")
     return tree
+
+
+@contextlib.contextmanager
+def _or_not_taken_apart(problem: str) -> Iterator[None]:
+    """Within it, `NotTakenApart` stands for all that sqlglot raises on trees that it does not expect."""
+    try:
+        yield
+    except (
+        sqlglot_module("errors").SqlglotError,
+        *(RecursionError, ValueError, TypeError, AttributeError, KeyError, IndexError),
+    ):
+        raise NotTakenApart(problem) from None
 
 
 def _depth(text: str) -> int:
@@ -342,8 +352,7 @@ def _mend_quoted_texts(tree: Any, dialect: str, schema: Schema) -> None:
 
 
 def _qualified(tree: Any, dialect: str, schema: Schema) -> Any:
-    errors = sqlglot_module("errors")
-    try:
+    with _or_not_taken_apart("its columns cannot be told apart"):
         return sqlglot_module("optimizer.qualify").qualify(
             tree.copy(),
             schema=dict(schema.as_mapping()),
@@ -351,17 +360,11 @@ def _qualified(tree: Any, dialect: str, schema: Schema) -> Any:
             # A column that no table has is left as it is: the engine tells it better.
             validate_qualify_columns=False,
         )
-    except (errors.SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError, IndexError):
-        raise NotTakenApart("its columns cannot be told apart") from None
 
 
 def _selects(tree: Any, schema: Schema) -> Iterator[Select]:
-    errors = sqlglot_module("errors")
-    try:
+    with _or_not_taken_apart("its parts cannot be told apart"):
         scopes = list(sqlglot_module("optimizer.scope").traverse_scope(tree))
-    # sqlglot raises many kinds on trees that it does not expect.
-    except (errors.SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError):
-        raise NotTakenApart("its parts cannot be told apart") from None
     results = {id(node) for node in _result_nodes(tree)}
     for scope in reversed(scopes):
         node = scope.expression

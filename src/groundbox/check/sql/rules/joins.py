@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Edge, Ref, Select, components, exp, own
+from groundbox.check.sql.parts import Edge, Ref, Select, components, exp, merged_groups, own
 from groundbox.check.sql.source import Kind, direct_keys, parents, related
 
 _SAID_OF_ALL = frozenset({"id", "name", "code", "key", "number"})
@@ -36,16 +36,11 @@ def _unjoined(c: Context) -> Iterator[Told]:
         clauses = [select.node.args.get("where"), *(join.args.get("on") for join in joins)]
         for node in (node for clause in clauses if clause is not None for node in clause.find_all(exp.Binary)):
             if not isinstance(node, exp.Connector):  # any comparison between columns of two of them joins them, too
-                groups = _merged(groups, {column.table for column in node.find_all(exp.Column)})
+                groups = merged_groups(groups, {column.table for column in node.find_all(exp.Column)})
         if len(groups) > 1:
             names = sorted(table.name for table in select.tables.values())
             message = f"no condition joins all of {', '.join(names)}: every row is paired with every row"
             yield message, "Join each table by its key, or leave it out.", {"tables": names}
-
-
-def _merged(groups: list[set[str]], aliases: set[str]) -> list[set[str]]:
-    touched = [group for group in groups if group & aliases]
-    return [group for group in groups if group not in touched] + ([set().union(*touched)] if touched else [])
 
 
 def _other_columns(c: Context) -> Iterator[Told]:
