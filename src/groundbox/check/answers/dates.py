@@ -11,23 +11,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from groundbox.values.numbers import ORDINALS
+
 _MONTH_NAMES: Final = """
 january february march april may june july august september october november december
 """
-# First two letters of first … fourth and 1st … 4th: their place modulo 4 is the quarter.
-_QUARTERS: Final = """
-fi se th fo 1s 2n 3r 4t
-"""
-# `jan`, `january` and, as English writers do of this month alone, `sept`.
-_MONTHS: Final = {
-    name[:length]: number
-    for number, name in enumerate(
-        _MONTH_NAMES.split(),
-        1,
-    )
-    for length in (3, 4, len(name))
-    if length in (3, len(name)) or name == "september"
-}
+MONTHS: Final = {name[:length]: number for number, name in enumerate(_MONTH_NAMES.split(), 1) for length in (3, None)}
+"""`jan` and `january`."""
+MONTHS["sept"] = MONTHS["september"]
 _MONTH: Final = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
     r"|Nov(?:ember)?|Dec(?:ember)?)\.?"
@@ -107,7 +98,7 @@ def _read(kind: str, text: str) -> Iterator[Span | None]:
         day = _day(2024, month, numbers[0])
         yield None if day is None else day._replace(any_year=True)
     elif kind == "wordy":
-        quarter = 1 + _QUARTERS.split().index(text[:2].casefold()) % 4
+        quarter = ORDINALS.get(text.split()[0]) or int(text[0])
         yield _months(numbers[-1], 3 * quarter - 2, 3)
     elif kind == "quarter" and len(numbers) == 2:
         quarter, year = sorted(numbers)
@@ -129,7 +120,7 @@ def _slashes(numbers: list[int]) -> Iterator[Span | None]:
 
 def _month(text: str) -> int:
     found = re.search(r"[A-Za-z]{3,9}", re.sub(r"(?<=\d)(?:st|nd|rd|th)|\bof\b", "", text))
-    return _MONTHS.get(found[0].casefold(), 0) if found else 0
+    return MONTHS.get(found[0].casefold(), 0) if found else 0
 
 
 def _day(year: int, month: int, day: int) -> Span | None:

@@ -80,7 +80,7 @@ def _rounded_to(number: Number) -> float:
 
 
 def best(
-    found: Found, candidates: Sequence[Candidate], most: float, allowed: Callable[[str], float] = lambda step: math.inf
+    found: Found, candidates: Sequence[Candidate], most: float, allowed: Callable[[str], float]
 ) -> Candidate | None:
     """The nearest candidate that fits, unless more than `most` would be expected to fit by accident.
 
@@ -239,10 +239,7 @@ def grouped(found: Found, groups: Sequence[Group], wanted: frozenset[str]) -> It
     Args:
         wanted: Words of the sentence; an item that has words has one of them.
     """
-    for group in groups:
-        values = [float(one.value) for one in group.shown]
-        if not group.whole or not all(map(math.isfinite, values)):
-            continue
+    for group, values in _wholes(groups):
         total, name = math.fsum(values), f"{group.name} ({len(values)} values)"
         if found.percent:
             if total:
@@ -259,12 +256,17 @@ def grouped(found: Found, groups: Sequence[Group], wanted: frozenset[str]) -> It
         yield Candidate(max(values) - min(values), f"largest less smallest of {name}", group.place, "difference")
 
 
-def leading(found: Found, groups: Sequence[Group]) -> Iterator[Candidate]:
-    """The first or the largest few of a column together, and their share of it."""
+def _wholes(groups: Sequence[Group]) -> Iterator[tuple[Group, list[float]]]:
+    """The columns that were shown whole, with their values."""
     for group in groups:
         values = [float(one.value) for one in group.shown]
-        if not group.whole or not all(map(math.isfinite, values)):
-            continue
+        if group.whole and all(map(math.isfinite, values)):
+            yield group, values
+
+
+def leading(found: Found, groups: Sequence[Group]) -> Iterator[Candidate]:
+    """The first or the largest few of a column together, and their share of it."""
+    for group, values in _wholes(groups):
         total = math.fsum(values)
         for order, kind in ((values, "first"), (sorted(values, reverse=True), "largest")):
             for many in range(2, min(len(values), _TOP + 1)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import codecs
 import functools
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from groundbox.check.answers import derivations as by
 from groundbox.check.answers.derivations import Candidate, best, bound, cued
 from groundbox.check.answers.mentions import Found
 from groundbox.check.answers.report import Support
-from groundbox.check.answers.sources import Count, Group, Place, Shown, Sources, families
+from groundbox.check.answers.sources import Count, Group, Place, Shown, Sources, families, place_of
 from groundbox.check.answers.text import plain, stem, words
 from groundbox.execution import Execution, OutputHandle
 from groundbox.values.numbers import GROUPED
@@ -125,12 +126,16 @@ _ITEMS: Final = re.compile(r",\s*(?:and\s|or\s)?|\s+and\s+|\s+or\s+|\n[ \t]*(?:[
 
 
 class Held(NamedTuple):
-    """A mention that holds: where from, and its value for what follows from it."""
+    """A mention that holds: where from and how, and its value for what follows from it."""
 
-    support: Support
+    place: Place
+    derivation: str
     value: float
     percent: bool
-    exact: bool
+
+    @property
+    def support(self) -> Support:
+        return self.place.support(self.derivation)
 
 
 class Judge:
@@ -162,14 +167,11 @@ class Judge:
                     small=_is_small(number.value) and not told,
                 )
                 if shown is not None:
-                    return Held(shown.place.support(told), float(number.value), found.percent, not told)
-        year = self._year(found)
-        if year is not None:
-            return year
-        if not found.numbers or found.pair is None:
-            place = self._sources.text_with(plain(found.text)) if not found.numbers else None
-            return None if place is None else Held(place.support(), 0.0, False, True)
-        return None
+                    return Held(shown.place, told, float(number.value), found.percent)
+        if found.numbers:
+            return self._year(found)
+        place = self._sources.text_with(plain(found.text))
+        return None if place is None else Held(place, "", 0.0, False)
 
     def _forms(self, found: Found, value: Decimal) -> Iterator[tuple[Decimal, str]]:
         yield value, ""
@@ -211,7 +213,7 @@ class Judge:
         year = int(found.text)
         for date, place in self._sources.dates:
             if any(not r.any_year and r.first.year <= year <= r.last.year for r in date.readings):
-                return Held(place.support(f"the year of {date.text}"), float(year), False, False)
+                return Held(place, f"the year of {date.text}", float(year), False)
         return None
 
     def derived(self, found: Found, others: Sequence[tuple[Found, Held]]) -> Held | None:
@@ -220,25 +222,28 @@ class Judge:
             return None
         # A block that repeats an output may have rounded it, and computes nothing.
         if found.verbatim:
-            return self._rounded(found)
+            return self._best(found, by.alone(found, self._plain), _CLEAR)
         count = self._counted(found) or self._listed(found)
         if count is not None:
             return _held(found, count)
         steps = cued(self._text, found, self._scopes.sentence(found))
         for candidates, most in self._searches(found, others, steps):
-            # Counted by candidates and not by time, so that an answer gets the same report on any machine.
-            tried = list(candidates)
-            self.work_left -= len(tried)
-            chosen = best(found, tried, most, lambda step: bound(steps, step, _CLEAR))
+            chosen = self._best(found, candidates, most, lambda step: bound(steps, step, _CLEAR))
             if chosen is not None:
-                return _held(found, chosen)
+                return chosen
         return None
 
-    def _rounded(self, found: Found) -> Held | None:
-        """A block of output repeats what was shown, and at most rounds it."""
-        tried = list(by.alone(found, self._plain))
+    def _best(
+        self,
+        found: Found,
+        candidates: Iterator[Candidate],
+        most: float,
+        allowed: Callable[[str], float] = lambda step: math.inf,
+    ) -> Held | None:
+        # Counted by candidates and not by time, so that an answer gets the same report on any machine.
+        tried = list(candidates)
         self.work_left -= len(tried)
-        chosen = best(found, tried, _CLEAR)
+        chosen = best(found, tried, most, allowed)
         return None if chosen is None else _held(found, chosen)
 
     def _searches(
@@ -351,15 +356,11 @@ def _is_small(value: Decimal) -> bool:
 
 
 def _operands(others: Sequence[tuple[Found, Held]]) -> list[by.Operand]:
-    found = []
-    for other, held in others[:_NEIGHBOURS]:
-        place = Place(held.support.execution, held.support.execution_id, held.support.part, held.support.where)
-        found.append(by.Operand(held.value, other.text, place, held.percent))
-    return found
+    return [by.Operand(held.value, other.text, held.place, held.percent) for other, held in others[:_NEIGHBOURS]]
 
 
 def _held(found: Found, chosen: Candidate) -> Held:
-    return Held(chosen.place.support(chosen.derivation.rstrip(", ")), chosen.value, found.percent, False)
+    return Held(chosen.place, chosen.derivation.rstrip(", "), chosen.value, found.percent)
 
 
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -389,10 +390,8 @@ def search_whole(
             for line, value in _numbers_of_output(handle):
                 key = wanted.get(value)
                 if key is not None and key not in held:
-                    support = Support(
-                        execution=position, execution_id=execution.execution_id, part=part, where=f"line {line}"
-                    )
-                    held[key] = Held(support, float(value), missing[key].percent, True)
+                    place = place_of(position, execution, part, f"line {line}")
+                    held[key] = Held(place, "", float(value), missing[key].percent)
     return held
 
 

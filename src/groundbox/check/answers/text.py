@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Final, NamedTuple
 
+from groundbox.check.answers.dates import MONTHS
 from groundbox.check.nouns import singular
 
 # Every branch ends at the next escape, so that many openings without an end cost no more than their length.
@@ -64,22 +65,14 @@ a an and are as at be been but by for from had has have in into is it its of on 
 their there these they this to was we were which while with you your i all each here did do does dtype int
 float object name nan none true false
 """
-_SHORT_MONTHS: Final = """
-jan feb mar apr may jun jul aug sep oct nov dec
-"""
-_LONG_MONTHS: Final = """
-jan january feb february mar march apr april may jun june jul july aug august sep sept september oct october
-nov november dec december
-"""
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _STOP: Final = frozenset(_SILENT.split())
-_MONTHS: Final = frozenset(_SHORT_MONTHS.split())
 _MOST: Final = 400
 
 
 def words(text: str) -> frozenset[str]:
     """The telling words of the text, in one form each."""
-    found = _WORD.findall(text if len(text) <= 40 * _MOST else text[: 40 * _MOST])
+    found = _WORD.findall(text[: 40 * _MOST])
     return frozenset(stem(word) for word in found[:_MOST] if word.casefold() not in _STOP)
 
 
@@ -87,10 +80,7 @@ def stem(word: str) -> str:
     """Return one form for singular and plural, and for a month and its abbreviation."""
     folded = word.casefold()
     # `march` and `mar` are one word, `marketing` another.
-    return folded[:3] if folded[:3] in _MONTHS and folded in _FULL else singular(folded)
-
-
-_FULL: Final = frozenset(_LONG_MONTHS.split())
+    return folded[:3] if folded in MONTHS else singular(folded)
 
 
 def plain(text: str) -> str:
