@@ -130,6 +130,7 @@ class Flow:
         used = set(self.calls) | {node.id for node in self.steps.walk(tree) if isinstance(node, ast.Name)}
         self.sinks += [sink for name, sink in self._returns if name not in used]
         self.sinks.sort(key=lambda sink: sink.line)
+        self._bind_parameters()
 
     def assigned(self, name: str) -> list[ast.AST]:
         """All expressions that are bound to `name`."""
@@ -196,6 +197,16 @@ class Flow:
         if isinstance(value, ast.Call) and any(sink.node is value for sink in self.sinks):
             return
         self.sinks.append(Sink(value, value.lineno, (value,), ()))
+
+    def _bind_parameters(self) -> None:
+        """Bind parameters to what their function is called with, which the collector has under its name in brackets."""
+        for name, function in self.functions.items():
+            arguments = function.args
+            for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+                self.bind(parameter.arg, ast.Name(id=f"({name})", ctx=ast.Load()), ())
+            for default in (*arguments.defaults, *filter(None, arguments.kw_defaults)):
+                for parameter in (*arguments.args, *arguments.kwonlyargs):
+                    self.bind(parameter.arg, default, ())
 
 
 class _Collector(ast.NodeVisitor):
@@ -346,8 +357,9 @@ class _Collector(ast.NodeVisitor):
             self._flow.repeated.add(id(node))
         function = self._flow.functions.get(name)
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        self._bind_parameters(name, node)
         for part in given:
+            # By name when all is read, since a function may be called above its definition: bound to all arguments.
+            self._flow.bind(f"({name})", part, self._conditions)
             if isinstance(part, ast.Lambda):
                 receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
                 others = [other for other in (*given, receiver) if other is not None and other is not part]
@@ -359,11 +371,6 @@ class _Collector(ast.NodeVisitor):
             self._flow.steps.take(1 + len(self._conditions))
             self._flow.sinks.append(Sink(node, node.lineno, shown, tuple(self._conditions)))
         self.generic_visit(node)
-
-    def _bind_parameters(self, name: str, call: ast.Call) -> None:
-        """By name when all is read, since a function may be called above its definition: bound to all arguments."""
-        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
-            self._flow.bind(f"({name})", argument, self._conditions)
 
     def visit_arg(self, node: ast.arg) -> None:
         """Annotations are no data."""
@@ -382,19 +389,6 @@ class _Collector(ast.NodeVisitor):
         for statement in body:
             self.visit(statement)
         self._conditions.pop()
-
-
-def flow_of(tree: ast.Module, *, cell: bool, steps: Steps) -> Flow:
-    """The flow of a module, with the parameters of its functions bound to what they are called with."""
-    flow = Flow(tree, cell=cell, steps=steps)
-    for name, function in flow.functions.items():
-        arguments = function.args
-        for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            flow.bind(parameter.arg, ast.Name(id=f"({name})", ctx=ast.Load()), ())
-        for default in (*arguments.defaults, *filter(None, arguments.kw_defaults)):
-            for parameter in (*arguments.args, *arguments.kwonlyargs):
-                flow.bind(parameter.arg, default, ())
-    return flow
 
 
 def _roots(target: ast.expr) -> Iterator[str]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from groundbox.check.python.flow import Flow, Steps, flow_of
+from groundbox.check.python.flow import Flow, Steps
 from groundbox.execution import Execution
 from groundbox.values.parsing import module_of
 
@@ -128,7 +128,7 @@ class Program:
             RecursionError: It is nested deeper than anybody writes.
         """
         self.steps, self.source, self.tree, self.execution = steps, source, tree, execution
-        self.flow: Flow = flow_of(tree, cell=execution.value is not None, steps=self.steps)
+        self.flow = Flow(tree, cell=execution.value is not None, steps=self.steps)
         if self.flow.is_cut:
             raise RecursionError
         self.nodes = list(self.steps.walk(tree))

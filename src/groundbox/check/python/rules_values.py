@@ -119,7 +119,7 @@ def mutable_defaults(program: Program) -> Iterator[Finding]:
     for node in program.nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        for position, name, _ in _defaults(node):
+        for position, name in _defaults(node):
             if _CACHE.search(name) or not _changed_within(program, node, name):
                 continue
             program.steps.take(len(program.flow.calls[node.name]))
@@ -282,17 +282,17 @@ def _is_plain_literal(node: ast.expr) -> bool:
     return isinstance(node, ast.Tuple | ast.List | ast.Dict | ast.Set)
 
 
-def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[int | None, str, ast.expr]]:
-    """Position (None for keyword only), name and value of each default that can be changed."""
+def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[int | None, str]]:
+    """Position (None for keyword only) and name of each parameter whose default can be changed."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
     first = len(positional) - len(arguments.defaults)
     for number, default in enumerate(arguments.defaults, first):
         if _is_mutable(default):
-            yield number, positional[number].arg, default
+            yield number, positional[number].arg
     for argument, keyword_default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         if keyword_default is not None and _is_mutable(keyword_default):
-            yield None, argument.arg, keyword_default
+            yield None, argument.arg
 
 
 def _is_mutable(node: ast.expr) -> bool:
