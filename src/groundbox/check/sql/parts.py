@@ -105,6 +105,13 @@ class Select:
         """The aliases that stand for tables."""
         return {alias: table for alias, table in self.sources.items() if table is not None}
 
+    def joins(self) -> Iterator[tuple[Ref, Ref]]:
+        """The two columns of each join, once from either side."""
+        for edge in self.edges:
+            if edge.kind == "join":
+                yield edge.left, edge.right
+                yield edge.right, edge.left
+
     @property
     def projections(self) -> list[Any]:
         """Return what it gives, without the aliases."""
@@ -198,15 +205,9 @@ def constant(node: Any) -> Any:
 
 def own(root: Any, kind: Any) -> Iterator[Any]:
     """Nodes of a kind beneath `root` that are not in a subquery of it."""
-    stack = [root]
-    while stack:
-        node = stack.pop()
+    for node in root.dfs(prune=lambda each: isinstance(each, exp.Query) and each is not root):
         if isinstance(node, kind):
             yield node
-        # Reversed onto a stack, so that nodes come in the order of the text.
-        for child in reversed(list(node.iter_expressions())):
-            if not isinstance(child, exp.Query) or isinstance(child, exp.Table):
-                stack.append(child)
 
 
 COMPARISONS: Final = {"EQ": "=", "NEQ": "!=", "GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
@@ -282,20 +283,18 @@ class _Finder:
         elif isinstance(node, exp.In):
             self._in(node, in_or, negated)
         elif isinstance(node, (exp.Like, exp.ILike)):
-            self._predicate(node.this, "not like" if negated else "like", [node.expression], in_or, node)
+            self._predicate(self._ref(node.this), "not like" if negated else "like", [node.expression], in_or, node)
         # BETWEEN is two bounds, each of which a rule may compare with the question; NOT BETWEEN is one or the other.
         elif isinstance(node, exp.Between) and negated:
             with self._apart():
-                self._predicate(node.this, "<", [node.args["low"]], True, node)
+                self._predicate(self._ref(node.this), "<", [node.args["low"]], True, node)
             with self._apart():
-                self._predicate(node.this, ">", [node.args["high"]], True, node)
+                self._predicate(self._ref(node.this), ">", [node.args["high"]], True, node)
         elif isinstance(node, exp.Between):
-            self._predicate(node.this, ">=", [node.args["low"]], in_or, node)
-            self._predicate(node.this, "<=", [node.args["high"]], in_or, node)
+            self._predicate(self._ref(node.this), ">=", [node.args["low"]], in_or, node)
+            self._predicate(self._ref(node.this), "<=", [node.args["high"]], in_or, node)
         elif isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            ref = self._ref(node.this)
-            if ref is not None:
-                self._add(ref, "is not null" if negated else "is null", (), in_or, node)
+            self._predicate(self._ref(node.this), "is not null" if negated else "is null", (), in_or, node)
 
     def _comparison(self, node: Any, operator: str, in_or: bool) -> None:
         left, right = self._ref(node.left), self._ref(node.right)
@@ -311,7 +310,7 @@ class _Finder:
             if inner is not None and told in ("=", "!="):
                 self._select.edges.append(Edge(ref, inner, "subquery", told == "!=", _bare(other)))
             else:
-                self._predicate_of(ref, told, [other], in_or, node)
+                self._predicate(ref, told, [other], in_or, node)
 
     def _in(self, node: Any, in_or: bool, negated: bool) -> None:
         ref = self._ref(node.this)
@@ -321,23 +320,15 @@ class _Finder:
         inner = self._looked_up(query) if query is not None else None
         if inner is not None:
             self._select.edges.append(Edge(ref, inner, "subquery", negated, _bare(query)))
-        elif query is None:
-            self._predicate_of(ref, "not in" if negated else "in", node.expressions, in_or, node)
+        elif query is None and node.expressions:
+            self._predicate(ref, "not in" if negated else "in", node.expressions, in_or, node)
 
-    def _predicate(self, left: Any, operator: str, values: Sequence[Any], in_or: bool, node: Any) -> None:
-        ref = self._ref(left)
-        if ref is not None:
-            self._predicate_of(ref, operator, values, in_or, node)
-
-    def _predicate_of(self, ref: Ref, operator: str, values: Sequence[Any], in_or: bool, node: Any) -> None:
-        constants = [constant(value) for value in values]
-        if constants and None not in constants:
-            self._add(ref, operator, tuple(constants), in_or, node)
-
-    def _add(self, ref: Ref, operator: str, values: tuple[Any, ...], in_or: bool, node: Any) -> None:
-        self._select.predicates.append(
-            Predicate(ref=ref, operator=operator, values=values, in_or=in_or, group=self._group, node=node)
-        )
+    def _predicate(self, ref: Ref | None, operator: str, values: Sequence[Any], in_or: bool, node: Any) -> None:
+        constants = tuple(constant(value) for value in values)
+        if ref is not None and None not in constants:
+            self._select.predicates.append(
+                Predicate(ref=ref, operator=operator, values=constants, in_or=in_or, group=self._group, node=node)
+            )
 
     def _ref(self, node: Any) -> Ref | None:
         # LOWER(city) = 'paris' says of city what it is compared with; `Predicate.through` tells that something is
@@ -385,10 +376,9 @@ def repeaters(select: Select, alias: str) -> list[str]:
 
 def _neighbours(select: Select, seen: set[str]) -> list[str]:
     result = []
-    for edge in select.edges:
-        for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
-            if edge.kind == "join" and one.alias in seen and other.alias not in seen and other.alias not in result:
-                result.append(other.alias)
+    for one, other in select.joins():
+        if one.alias in seen and other.alias not in seen and other.alias not in result:
+            result.append(other.alias)
     return result
 
 
@@ -400,19 +390,15 @@ def _fixed(select: Select, alias: str, seen: set[str]) -> set[str]:
         # `WHERE o.kind = 1` makes (id, kind) as good as (id).
         if each.ref.alias == alias and each.operator == "=" and not each.in_or
     }
-    for edge in select.edges:
-        for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
-            if edge.kind == "join" and one.alias in seen and other.alias == alias:
-                fixed.add(other.place[1])
-    return fixed
+    joined = {other.place[1] for one, other in select.joins() if one.alias in seen and other.alias == alias}
+    return fixed | joined
 
 
 def components(select: Select) -> list[set[str]]:
     """The aliases, in groups that conditions join."""
     groups: list[set[str]] = [{alias} for alias in select.sources]
-    for edge in select.edges:
-        if edge.kind == "join":
-            groups = merged_groups(groups, {edge.left.alias, edge.right.alias})
+    for one, other in select.joins():
+        groups = merged_groups(groups, {one.alias, other.alias})
     return groups
 
 

@@ -96,7 +96,7 @@ def key_candidates(selects: list[Select]) -> dict[str, list[tuple[str, ...]]]:
             if table.declares:
                 continue
             sets = found.setdefault(table.name.casefold(), {})
-            joined = dict.fromkeys(_joined(select, alias))
+            joined = dict.fromkeys(one.column for one, _ in select.joins() if one.alias == alias)
             # Each column alone first: `_MOST_SETS` cuts the end.
             sets |= dict.fromkeys((column,) for column in joined)
             # With what is compared with constants: of a file with a row for each day, the day makes the rest a key.
@@ -104,11 +104,6 @@ def key_candidates(selects: list[Select]) -> dict[str, list[tuple[str, ...]]]:
             if len(fixed) > 1:
                 sets[tuple(fixed)] = None
     return {name: list(sets)[:_MOST_SETS] for name, sets in found.items() if sets}
-
-
-def _joined(select: Select, alias: str) -> Iterator[str]:
-    for edge in select.edges:
-        yield from (ref.column for ref in (edge.left, edge.right) if edge.kind == "join" and ref.alias == alias)
 
 
 def _compared(select: Select, alias: str) -> Iterator[str]:
@@ -232,14 +227,9 @@ class Query:
         self.selects = list(_selects(self.qualified, schema))
 
     @property
-    def results(self) -> list[Select]:
-        """The selects that give the rows: one, or the sides of a UNION."""
-        return [select for select in self.selects if select.place == "result"]
-
-    @property
     def top(self) -> Select | None:
-        """Return the one that gives the rows, when it is one."""
-        results = self.results
+        """Return the select that gives the rows; None where there are several, as of a UNION."""
+        results = [select for select in self.selects if select.place == "result"]
         return results[0] if len(results) == 1 else None
 
     @property

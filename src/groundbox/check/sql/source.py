@@ -118,14 +118,18 @@ def related(schema: Schema, one: tuple[str, str], other: tuple[str, str]) -> boo
 
 
 def _refers(schema: Schema, child: tuple[str, str], parent: tuple[str, str]) -> bool:
-    table = schema.table(child[0])
+    return any(
+        _same(own, child[1]) and _same(table, parent[0]) and _same(other, parent[1])
+        for own, table, other in _references(schema, child[0])
+    )
+
+
+def _references(schema: Schema, name: str) -> Iterator[tuple[str, str, str]]:
+    """Each column of a table's foreign keys, with the table and the column that it refers to."""
+    table = schema.table(name)
     for key in table.foreign if table else ():
-        if key.table.casefold() != parent[0].casefold():
-            continue
-        pairs = zip(key.columns, key.other_columns, strict=False)
-        if any(_same(a, child[1]) and _same(b, parent[1]) for a, b in pairs):
-            return True
-    return False
+        for own, other in zip(key.columns, key.other_columns, strict=False):
+            yield own, key.table, other
 
 
 def parents(schema: Schema, table: str, column: str) -> set[tuple[str, str]]:
@@ -135,13 +139,11 @@ def parents(schema: Schema, table: str, column: str) -> set[tuple[str, str]]:
     # Foreign keys may form a circle, such as of a folder and its parent; `result` keeps what was seen.
     while waiting:
         place = waiting.pop()
-        found = schema.table(place[0])
-        for key in found.foreign if found else ():
-            for own, other in zip(key.columns, key.other_columns, strict=False):
-                target = (key.table.casefold(), other.casefold())
-                if _same(own, place[1]) and target not in result:
-                    result.add(target)
-                    waiting.append(target)
+        for own, parent, other in _references(schema, place[0]):
+            target = (parent.casefold(), other.casefold())
+            if _same(own, place[1]) and target not in result:
+                result.add(target)
+                waiting.append(target)
     found = schema.table(table)
     if found is not None and found.is_key({column.casefold()}):
         result.add((table.casefold(), column.casefold()))
@@ -150,14 +152,8 @@ def parents(schema: Schema, table: str, column: str) -> set[tuple[str, str]]:
 
 def direct_keys(schema: Schema, one: str, other: str) -> list[tuple[str, str]]:
     """The pairs of columns, of `one` and of `other`, by which two tables are declared to belong together."""
-    found = []
-    for child, parent, turned in ((one, other, False), (other, one, True)):
-        table = schema.table(child)
-        for key in table.foreign if table else ():
-            if _same(key.table, parent):
-                pairs = zip(key.columns, key.other_columns, strict=False)
-                found += [(b, a) if turned else (a, b) for a, b in pairs]
-    return found
+    found = [(own, theirs) for own, parent, theirs in _references(schema, one) if _same(parent, other)]
+    return found + [(theirs, own) for own, parent, theirs in _references(schema, other) if _same(parent, one)]
 
 
 def _same(one: str, other: str) -> bool:

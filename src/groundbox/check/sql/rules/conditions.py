@@ -75,8 +75,7 @@ def _of_where(select: Select) -> list[Predicate]:
 
 def _tells_absence(select: Select, each: Predicate) -> bool:
     """Tell whether the column is NULL for no row that is there: it is joined by, or never NULL."""
-    joined = {ref for edge in select.edges if edge.kind == "join" for ref in (edge.left, edge.right)}
-    return each.ref in joined or not each.ref.declared.nullable
+    return any(each.ref == joined for joined, _ in select.joins()) or not each.ref.declared.nullable
 
 
 def _always(c: Context) -> Iterator[Told]:

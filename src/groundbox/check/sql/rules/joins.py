@@ -100,10 +100,9 @@ def _detours(c: Context) -> Iterator[Told]:
     """A table between two others that are related directly."""
     for select in c.query.selects:
         for alias, table in select.tables.items():
-            edges = _edges_of(select, alias)
-            others = {ref.alias: ref for edge in edges for ref in (edge.left, edge.right) if ref.alias != alias}
+            others = {other.alias: other for one, other in select.joins() if one.alias == alias}
             # A table in the middle that the query uses for something is needed.
-            if len(others) != 2 or _used_beside_joins(select, alias, edges):
+            if len(others) != 2 or _used_beside_joins(select, alias):
                 continue
             one, other = others.values()
             if direct_keys(c.schema, one.table, other.table):
@@ -141,9 +140,8 @@ def table_unused(c: Context) -> Iterator[Finding]:
         if len(select.tables) < 2:
             continue
         for alias, table in select.tables.items():
-            edges = _edges_of(select, alias)
-            links = len({ref.alias for edge in edges for ref in (edge.left, edge.right)} - {alias})
-            if links == 1 and not _used_beside_joins(select, alias, edges):
+            others = {other.alias for one, other in select.joins() if one.alias == alias}
+            if len(others) == 1 and not _used_beside_joins(select, alias):
                 yield Finding(
                     code="sql.table_unused",
                     message=f"{table.name} is joined, but nothing of it is used: it only drops or repeats rows",
@@ -152,12 +150,8 @@ def table_unused(c: Context) -> Iterator[Finding]:
                 )
 
 
-def _edges_of(select: Select, alias: str) -> list[Edge]:
-    return [edge for edge in select.edges if edge.kind == "join" and alias in (edge.left.alias, edge.right.alias)]
-
-
-def _used_beside_joins(select: Select, alias: str, edges: list[Edge]) -> bool:
-    joining = {ref.place[1] for edge in edges for ref in (edge.left, edge.right) if ref.alias == alias}
+def _used_beside_joins(select: Select, alias: str) -> bool:
+    joining = {one.place[1] for one, _ in select.joins() if one.alias == alias}
     # Columns of ON relate tables; a table of which nothing else is used only drops or repeats rows.
     in_joins = [column for join in select.node.args.get("joins") or () for column in join.find_all(exp.Column)]
     in_joins_ids = {id(column) for column in in_joins}

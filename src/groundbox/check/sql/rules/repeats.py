@@ -180,9 +180,10 @@ def _bare(c: Context) -> Iterator[Told]:
         if not (select.aggregates() or select.has("group")) or _of_the_extreme_row(c, select):
             continue
         nodes = select.node.args["group"].expressions if select.has("group") else []
-        if select.has("group") and (select.node.args["group"].args.get("all") or _grouped(select) is None):
+        keys = _grouped(select) if select.has("group") else {}
+        if keys is None or (nodes and select.node.args["group"].args.get("all")):
             continue
-        grouped, keys = {c.query.sql(node) for node in nodes}, _grouped(select) if nodes else {}
+        grouped = {c.query.sql(node) for node in nodes}
         places = [("SELECT", each) for each in select.projections if isinstance(each, exp.Column)]
         for clause in ("having", "order"):
             if nodes and select.has(clause):
@@ -190,9 +191,9 @@ def _bare(c: Context) -> Iterator[Told]:
                 places += [(clause.upper(), each) for each in outside if each.find_ancestor(exp.AggFunc) is None]
         for clause, column in places:
             ref = select.ref(column)
-            if ref is None or c.query.sql(column) in grouped or _fixed_by(select, ref.alias, keys or {}):
+            if ref is None or c.query.sql(column) in grouped or _fixed_by(select, ref.alias, keys):
                 continue
-            if not _joined_to_grouped(select, ref, keys or {}):
+            if not _joined_to_grouped(select, ref, keys):
                 message = (
                     f"{ref} in {clause} stands beside an aggregate and is not grouped by: any row's value may be taken"
                 )
@@ -204,11 +205,11 @@ def _bare(c: Context) -> Iterator[Told]:
 def _joined_to_grouped(select: Select, ref: Ref, keys: dict[str, set[str]]) -> bool:
     """Tell whether it is the other side of a join, or its table is looked up by what is grouped by."""
     table = select.tables.get(ref.alias)
-    fixed = set()
-    for edge in select.edges:
-        for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
-            if edge.kind == "join" and other.alias == ref.alias and one.place[1] in keys.get(one.alias, set()):
-                fixed.add(other.place[1])
+    fixed = {
+        other.place[1]
+        for one, other in select.joins()
+        if other.alias == ref.alias and one.place[1] in keys.get(one.alias, set())
+    }
     return ref.place[1] in fixed or (table is not None and table.is_key(fixed))
 
 
