@@ -8,7 +8,7 @@ from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import exp, own
-from groundbox.check.sql.question import EVERYTHING, name_stems
+from groundbox.check.sql.question import EVERYTHING, Question, name_stems
 
 _WITH_COUNT = re.compile(
     r"\band (?:its |their |the |his |her )?(?:how many|number|count|total|corresponding|amount)|how many .*\?"
@@ -23,7 +23,7 @@ def not_asked(c: Context) -> Iterator[Finding]:
     if c.question is None or top is None or not c.has_rows:
         return
     # One of these is told: they are three views of one mistake, the plainest first.
-    told = _star(c) or _chosen_by(c, top) or _more(c, top)
+    told = _star(c, c.question) or _chosen_by(c, c.question, top) or _more(c, c.question, top)
     if told:
         yield Finding(
             code="sql.columns_not_asked",
@@ -33,23 +33,18 @@ def not_asked(c: Context) -> Iterator[Finding]:
         )
 
 
-def _star(c: Context) -> str:
+def _star(c: Context, question: Question) -> str:
     shown = c.query.tree.expressions
     stars = [
         n for n in shown if isinstance(n, exp.Star) or (isinstance(n, exp.Column) and isinstance(n.this, exp.Star))
     ]
-    assert c.question is not None
-    if not stars or (
-        c.question.says(EVERYTHING) and re.search(r"\ball\b|\beverything\b|\bfull\b", c.question.text, re.I)
-    ):
+    if not stars or (question.says(EVERYTHING) and re.search(r"\ball\b|\beverything\b|\bfull\b", question.text, re.I)):
         return ""
     return "SELECT * shows every column; the question does not ask for all"
 
 
-def _chosen_by(c: Context, top: Any) -> str:
+def _chosen_by(c: Context, question: Question, top: Any) -> str:
     """A number that a superlative chooses by, shown beside what is asked for."""
-    question = c.question
-    assert question is not None
     if not question.superlative or not top.has("order", "limit") or _WITH_COUNT.search(question.text):
         return ""
     counted = len(top.projections) > 1 and any(isinstance(each, exp.AggFunc) for each in top.projections)
@@ -58,9 +53,7 @@ def _chosen_by(c: Context, top: Any) -> str:
     return "the number that the rows are chosen by is shown, too; the question asks for what has the most or least"
 
 
-def _more(c: Context, top: Any) -> str:
-    question = c.question
-    assert question is not None
+def _more(c: Context, question: Question, top: Any) -> str:
     if question.asked is None or question.says(EVERYTHING):
         return ""
     items, all_of_them = question.asked

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import EXTREME_SUBQUERY, Edge, constant, exp
-from groundbox.check.sql.question import COUNT, TOTAL, name_stems
+from groundbox.check.sql.question import COUNT, TOTAL, Question, name_stems
 from groundbox.check.sql.source import Kind
 
 _SUPERLATIVES = frozenset(
@@ -129,7 +129,7 @@ def _other_count(c: Context) -> tuple[str, int] | None:
     if question.top_n is not None:
         return (f"{question.top_n} rows", count) if count != question.top_n and not question.how_many else None
     # Not `the top rated movies`, where the column is called so.
-    if count == 1 or not question.superlative or question.each or _of_a_name(c):
+    if count == 1 or not question.superlative or question.each or _of_a_name(c, question):
         return None
     if top.has("limit") or EXTREME_SUBQUERY.search(c.query.text) or question.says(TOTAL) or "all" in question.stem_set:
         return None
@@ -141,11 +141,10 @@ def _other_count(c: Context) -> tuple[str, int] | None:
     return "the most or the least of something", count
 
 
-def _of_a_name(c: Context) -> bool:
+def _of_a_name(c: Context, question: Question) -> bool:
     """Tell whether a word such as "best" is part of a column's name."""
-    assert c.question is not None
     words = {word for table in c.schema for column in table.columns for word in name_stems(column.name)}
-    return any(word in words for word in c.question.stems if word in _SUPERLATIVES)
+    return any(word in words for word in question.stems if word in _SUPERLATIVES)
 
 
 RULES: tuple[Rule, ...] = (empty, null_taken, row_count)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from groundbox.check.nouns import singular
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import Predicate
-from groundbox.check.sql.question import name_stems
+from groundbox.check.sql.question import Question, name_stems
 from groundbox.check.sql.source import Kind
 
 _MOST_CHARS: Final = 200
@@ -68,13 +68,12 @@ def _text(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
     insensitive = each.any_case or c.query.dialect == "mysql"
     if held is None or held[0] or (insensitive and held[1]) or (each.through("Trim") and held[2]):
         return
+    values = [v for v in c.probes.values(each.ref.table, each.ref.column) if isinstance(v, str)]
     if held[1]:
-        values = [v for v in c.probes.values(each.ref.table, each.ref.column) if isinstance(v, str)]
         real = next((v for v in values if v.casefold() == value.casefold()), value.casefold())
         hint = f"Write it as the column does: {real!r}."
         yield _absent(each, value, f"{each.ref} holds {real!r}, not {value!r}", hint, held=[real])
         return
-    values = [v for v in c.probes.values(each.ref.table, each.ref.column) if isinstance(v, str)]
     padded = sum(v != v.strip() for v in values)
     # Half of the values with blanks: the column was filled from fields of fixed width.
     if held[2] or (padded and 2 * padded >= len(values) and not each.through("Trim")):
@@ -145,7 +144,7 @@ def not_said(c: Context) -> Iterator[Finding]:
     for each in c.query.predicates:
         if each.operator in ("is null", "is not null") or c.question.mentions_part(each.ref.column):
             continue
-        if not all(_is_said(c, each, value, numbers) for value in each.values):
+        if not all(_is_said(c.question, each, value, numbers) for value in each.values):
             told = c.query.sql(each.node)
             yield Finding(
                 code="sql.condition_differs",
@@ -155,17 +154,16 @@ def not_said(c: Context) -> Iterator[Finding]:
             )
 
 
-def _is_said(c: Context, each: Predicate, value: Any, numbers: set[float]) -> bool:
-    assert c.question is not None
+def _is_said(question: Question, each: Predicate, value: Any, numbers: set[float]) -> bool:
     if not isinstance(value, str):
         # 0 and 1 are flags, and `a`, `one` or `no` say them.
-        return value in (0, 1) or _says_number(c.question.text, float(value), numbers)
+        return value in (0, 1) or _says_number(question.text, float(value), numbers)
     # `United States` and `united-states` have the same words.
     words = [singular(word) for word in "".join(ch if ch.isalnum() else " " for ch in value).split()]
     # 'USA', 'CS': questions write such codes out.
     code = len(value) in (2, 3) and value.isupper()
     flag = value.casefold() in _FLAGS and name_stems(each.ref.column)[:1] in (["is"], ["has"], ["if"])
-    return not flag and (not words or code or any(_begins(c, word) for word in words))
+    return not flag and (not words or code or any(_begins(question, word) for word in words))
 
 
 def _says_number(text: str, value: float, numbers: set[float]) -> bool:
@@ -175,18 +173,17 @@ def _says_number(text: str, value: float, numbers: set[float]) -> bool:
     return f"{value:g}" in text or str(int(value)) in text
 
 
-def _begins(c: Context, word: str) -> bool:
+def _begins(question: Question, word: str) -> bool:
     """Tell whether a word of the question begins like it: French and France, republics and Republic."""
-    assert c.question is not None
     if len(word) < 3:
-        known = c.question.stem_set - _SMALL_WORDS
+        known = question.stem_set - _SMALL_WORDS
         return any(each.startswith(word) for each in known)
     # Without its ending, as in `republic` and `republics`; words that differ more, such as France and French, are
     # compared by their letters below.
     begin = word[: max(3, len(word) - 3)]
-    if any(known.startswith(begin) or (len(known) > 2 and word.startswith(known)) for known in c.question.stem_set):
+    if any(known.startswith(begin) or (len(known) > 2 and word.startswith(known)) for known in question.stem_set):
         return True
-    return bool(difflib.get_close_matches(word, c.question.stem_set, 1, 0.6))
+    return bool(difflib.get_close_matches(word, question.stem_set, 1, 0.6))
 
 
 def not_used(c: Context) -> Iterator[Finding]:
@@ -201,9 +198,9 @@ def not_used(c: Context) -> Iterator[Finding]:
         # `at least 3` may be written as > 2.
         if not any(f"{near:g}" in text for near in (number, int(number), number + 1, number - 1)):
             yield _unused(f"{number:g}", "Use it as a condition or a LIMIT.")
-    for place in _flags(c, text):
+    for place in _flags(c, c.question, text):
         yield _unused(f"what {place} tells", f"Compare {place}.")
-    for name in _tables(c):
+    for name in _tables(c, c.question):
         yield _unused(f"the table {name}", f"See whether {name} has to be joined.")
 
 
@@ -216,22 +213,20 @@ def _unused(what: str, hint: str) -> Finding:
     )
 
 
-def _flags(c: Context, text: str) -> Iterator[str]:
+def _flags(c: Context, question: Question, text: str) -> Iterator[str]:
     """Columns that say yes or no of what the question names, such as is_member."""
-    assert c.question is not None
     for table in c.schema:
         for column in table.columns:
             words = name_stems(column.name)
             if len(words) < 2 or words[0] not in ("is", "has", "if") or column.name.casefold() in text:
                 continue
             # Only flags of tables that the query reads: columns of others may share the words by chance.
-            if set(words[1:]) <= c.question.stem_set and table.name.casefold() in c.query.table_names:
+            if set(words[1:]) <= question.stem_set and table.name.casefold() in c.query.table_names:
                 yield f"{table.name}.{column.name}"
 
 
-def _tables(c: Context) -> Iterator[str]:
+def _tables(c: Context, question: Question) -> Iterator[str]:
     """Tables that the question names, unless a table or a column of the query has the words, or stands for them."""
-    assert c.question is not None
     used = [table for table in c.schema if table.name.casefold() in c.query.table_names]
     names = [name for table in used for name in (table.name, *(column.name for column in table.columns))]
     words = {word for name in names for word in name_stems(name)} | _VERBS
@@ -239,7 +234,7 @@ def _tables(c: Context) -> Iterator[str]:
     for table in c.schema:
         if table in used or table.name.casefold() in referred or set(name_stems(table.name)) <= words:
             continue
-        if c.question.mentions(table.name):
+        if question.mentions(table.name):
             yield table.name
 
 
