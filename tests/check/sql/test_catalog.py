@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from groundbox.check.sql import calibration
-from groundbox.check.sql.calibration import FACTS, NOTES, SAYS
+from groundbox.check.sql.calibration import FACTS, SAYS
 from groundbox.check.sql.rules import all_codes
 from groundbox.check.tiers import TIERS
 
 HERE = Path(__file__).parent
+NOTES = {  # what could not be looked at
+    *("sql.not_checked", "sql.no_schema", "sql.not_looked_at", "sql.does_not_run", "sql.budget_ended"),
+    "sql.rule_failed",
+}
 PACKAGE = Path(calibration.__file__).parent
 PAGE = Path(__file__).parents[3] / "docs" / "checks.md"
 
@@ -21,7 +25,7 @@ def test_each_code_of_a_rule_is_in_the_catalog():
     files = [*(PACKAGE / "rules").glob("*.py"), PACKAGE / "checking.py"]
     written = {code for file in files for code in re.findall(r'"(sql\.[a-z_]+)"', file.read_text())}
 
-    assert written - set(NOTES) == set(all_codes())
+    assert written - NOTES == set(all_codes())
 
 
 def test_each_code_has_a_query_that_fires_it():

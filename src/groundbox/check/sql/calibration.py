@@ -45,16 +45,6 @@ OF_THE_QUESTION: Final[Mapping[str, str]] = {
 SAYS: Final[Mapping[str, str]] = {**OF_THE_DATA, **OF_THE_QUESTION}
 FACTS: Final = frozenset({"sql.empty_result", "sql.nothing_found", "sql.value_blanks", "sql.tie"})
 """These say what is so, whether the query is right or not: a warn at most."""
-NOTES: Final = (
-    "sql.not_checked",
-    "sql.no_schema",
-    "sql.not_looked_at",
-    "sql.does_not_run",
-    "sql.budget_ended",
-    "sql.rule_failed",
-)
-"""These say what could not be looked at; they are always notes."""
-
 
 ALONE: Final = "alone"
 AGREEING: Final = "agreeing"

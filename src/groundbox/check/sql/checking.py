@@ -51,8 +51,9 @@ def compared(c: Context, candidates: Sequence[str]) -> tuple[str, list[Finding]]
     # Of two results that were both cut at `max_rows`, the rows that are here say nothing of those that are not.
     results = [(candidate, rows) for candidate, rows in results if rows.complete or c.rows.complete]
     own = signature(c.rows, ordered=ordered)
-    votes = Counter([own, *(signature(rows, ordered=ordered) for _, rows in results)])
-    others = [candidate for candidate, rows in results if signature(rows, ordered=ordered) != own]
+    theirs = [signature(rows, ordered=ordered) for _, rows in results]
+    votes = Counter([own, *theirs])
+    others = [candidate for (candidate, _), one in zip(results, theirs, strict=True) if one != own]
     if not results:
         return ALONE, []
     if not others:
@@ -85,15 +86,13 @@ def signature(rows: Rows, *, ordered: bool) -> tuple[Any, ...]:
 
     Columns are put into an order of their own by the values in them.
     """
-    columns = list(zip(*rows.rows, strict=True)) if rows.rows else []
-    plain = [[_plain(value) for value in column] for column in columns]
+    columns = [[_plain(value) for value in column] for column in zip(*rows.rows, strict=True)]
     # Columns are put in order by their contents, since their names differ from query to query. Without an order of
     # rows, by their sorted contents, which do not depend on it.
-    keys = sorted(range(len(plain)), key=lambda i: sorted(plain[i]) if not ordered else plain[i])
-    lines = list(zip(*(plain[i] for i in keys), strict=True)) if plain else []
-    width = len(rows.columns)
+    columns.sort(key=lambda column: column if ordered else sorted(column))
+    lines = list(zip(*columns, strict=True))
     # Two empty results are the same, whatever their columns.
-    return (width if lines else 0, tuple(lines) if ordered else tuple(sorted(lines)))
+    return (len(rows.columns) if lines else 0, tuple(lines) if ordered else tuple(sorted(lines)))
 
 
 def _plain(value: Any) -> tuple[str, str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from groundbox.check.sql.source import QueryFailed, Rows, Schema, schema_of
@@ -65,9 +64,7 @@ class FileDatabase:
     def __enter__(self) -> FileDatabase:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
     def close(self) -> None:

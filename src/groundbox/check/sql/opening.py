@@ -56,31 +56,29 @@ def opened(database: Any) -> Iterator[Database]:
         InvalidArgument: It is neither, or there is no such file.
         GroundboxError: It cannot be opened here.
     """
+    if isinstance(database, (str, Path)):
+        scheme, separator, rest = str(database).partition("://")
+        if separator and scheme in _FILES:
+            from groundbox.check.sql.files import FileDatabase
+
+            with FileDatabase(_path(rest), scheme) as found:
+                yield found
+            return
+        if not separator or scheme not in SCHEMES:
+            kinds = ", ".join(f"{kind}://" for kind in [*_FILES, *SCHEMES])
+            raise InvalidArgument("database", f"must begin with one of {kinds}")
+        database = Server(url=str(database))
     if isinstance(database, Server):
-        yield _server(database)
-    elif isinstance(database, (str, Path)):
-        with _of_url(str(database)) as found:
-            yield found
+        dialect = SCHEMES.get(database.url.partition("://")[0])
+        if dialect is None:
+            told = "checks ask PostgreSQL, MySQL and MariaDB, and no server by SQLAlchemy"
+            raise DatabaseUnavailable("database", told)
+        yield ServerDatabase(database, dialect)
     # By attributes and not by class: tests and embedders bring objects of their own.
     elif all(hasattr(database, name) for name in ("dialect", "schema", "query")):
         yield database
     else:
         raise InvalidArgument("database", f"must be a URL or have dialect, schema and query, not {database!r:.100}")
-
-
-@contextlib.contextmanager
-def _of_url(url: str) -> Iterator[Database]:
-    scheme, separator, rest = url.partition("://")
-    if separator and scheme in _FILES:
-        from groundbox.check.sql.files import FileDatabase
-
-        with FileDatabase(_path(rest), scheme) as found:
-            yield found
-    elif separator and scheme in SCHEMES:
-        yield _server(Server(url=url))
-    else:
-        kinds = ", ".join(f"{kind}://" for kind in [*_FILES, *SCHEMES])
-        raise InvalidArgument("database", f"must begin with one of {kinds}")
 
 
 def _path(rest: str) -> Path:
@@ -90,10 +88,3 @@ def _path(rest: str) -> Path:
     if not path.is_absolute() and not path.exists() and Path(rest).is_absolute():
         return Path(rest)
     return path
-
-
-def _server(server: Server) -> Database:
-    dialect = SCHEMES.get(server.url.partition("://")[0])
-    if dialect is None:
-        raise DatabaseUnavailable("database", "checks ask PostgreSQL, MySQL and MariaDB, and no server by SQLAlchemy")
-    return ServerDatabase(server, dialect)
