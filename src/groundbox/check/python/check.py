@@ -12,10 +12,11 @@ are wrong, and we wrote them; and no recorded program uses pandas.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from groundbox.check.python import rules_flow, rules_libraries, rules_values
 from groundbox.check.python.flow import MOST_STEPS, Exhausted, Steps
@@ -25,7 +26,8 @@ from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Warning
 
 
-class Counts(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Counts:
     """Counts of a rule at the first look.
 
     Attributes:
@@ -40,17 +42,12 @@ class Counts(NamedTuple):
     alarms: int
     recorded: int
 
-    @property
+    @functools.cached_property
     def measured(self) -> Measured:
         """Return what follows from them."""
-        return _measured(self)
-
-
-@functools.cache
-def _measured(counts: Counts) -> Measured:
-    of_pairs = min(counts.told, counts.pairs)
-    pairs = [1.0] * of_pairs + [0.0] * counts.alarms
-    return measured({"pairs": pairs, "recorded": [1.0] * (counts.told - of_pairs) + [0.0] * counts.recorded})
+        of_pairs = min(self.told, self.pairs)
+        pairs = [1.0] * of_pairs + [0.0] * self.alarms
+        return measured({"pairs": pairs, "recorded": [1.0] * (self.told - of_pairs) + [0.0] * self.recorded})
 
 
 NOTHING: Final = Counts(0, 0, 0, 0)

@@ -242,33 +242,21 @@ class _Collector(ast.NodeVisitor):
             self._bind(target, node.value)
         self.visit(node.value)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+    def visit_AnnAssign(self, node: ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> None:
         if node.value is not None:
             self._bind(node.target, node.value)
             self.visit(node.value)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self._bind(node.target, node.value)
-        self.visit(node.value)
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        self._bind(node.target, node.value)
-        self.visit(node.value)
+    visit_AugAssign = visit_NamedExpr = visit_AnnAssign
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self._bind(node.target, node.iter)
-        self.visit(node.iter)
-        self._repeats += 1
-        self._under(node.iter, [*node.body, *node.orelse])
-        self._repeats -= 1
+        self._loop(node.iter, [*node.body, *node.orelse])
 
     visit_AsyncFor = visit_For
 
     def visit_While(self, node: ast.While) -> None:
-        self.visit(node.test)
-        self._repeats += 1
-        self._under(node.test, [*node.body, *node.orelse])
-        self._repeats -= 1
+        self._loop(node.test, [*node.body, *node.orelse])
 
     def visit_If(self, node: ast.If) -> None:
         """With its `elif`s, which the tree nests."""
@@ -383,6 +371,12 @@ class _Collector(ast.NodeVisitor):
             if isinstance(part, ast.Subscript):
                 for name in names:
                     self._flow.bind(name, part.slice, self._conditions)
+
+    def _loop(self, condition: ast.expr, body: Iterable[ast.stmt]) -> None:
+        self.visit(condition)
+        self._repeats += 1
+        self._under(condition, body)
+        self._repeats -= 1
 
     def _under(self, condition: ast.expr, body: Iterable[ast.stmt]) -> None:
         self._conditions.append(condition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.check.python.flow import Flow, Steps
@@ -83,11 +83,6 @@ def is_opaque(node: ast.AST, flow: Flow) -> bool:
     return isinstance(root, ast.Name) and root.id in flow.modules
 
 
-def sources(nodes: Iterable[ast.AST], flow: Flow) -> list[ast.expr]:
-    """Return those of `nodes` that bring data in."""
-    return [node for node in nodes if isinstance(node, ast.expr) and is_source(node, flow)]
-
-
 def _mode(call: ast.Call) -> str:
     given = call.args[1] if len(call.args) > 1 else None
     for keyword in call.keywords:
@@ -148,9 +143,7 @@ class Program:
 
 
 def parsed(source: str) -> ast.Module | None:
-    """The tree of a program, lines for the shell left out; None when it is no Python, or very large."""
-    if len(source) > MOST_SOURCE_CHARS:
-        return None
+    """The tree of a program, lines for the shell left out; None when it is no Python."""
     return _tree(source) or _tree(_MAGIC.sub(r"\1pass", source))
 
 

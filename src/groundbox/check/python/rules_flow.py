@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundbox.check.python.flow import Sink
-from groundbox.check.python.program import Finding, Program, is_opaque, is_source, sources
+from groundbox.check.python.program import Finding, Program, is_opaque, is_source
 
 _BROAD: Final = ("Exception", "BaseException")
 _MOST_SINKS: Final = 200
@@ -80,7 +80,7 @@ def swallowed_exceptions(program: Program) -> Iterator[Finding]:
 def constant_answer(program: Program) -> Iterator[Finding]:
     """Data is read, and nothing that is shown depends on it."""
     flow = program.flow
-    loaded = sources(program.nodes, flow)
+    loaded = [node for node in program.nodes if isinstance(node, ast.expr) and is_source(node, flow)]
     if not loaded or not flow.sinks or len(flow.sinks) > _MOST_SINKS:
         return
     constant = [sink for sink in flow.sinks if _is_constant(program, sink)]
@@ -209,11 +209,8 @@ def _is_bare(program: Program, sink: Sink) -> bool:
     if len(numbers) != 1 or not isinstance(numbers[0], ast.Name | ast.Constant):
         return False
     name = numbers[0].id if isinstance(numbers[0], ast.Name) else None
-    return sum(isinstance(node, ast.Name) and node.id == name and _loads(node) for node in program.nodes) < 2
-
-
-def _loads(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Load)
+    names = [node for node in program.nodes if isinstance(node, ast.Name) and node.id == name]
+    return sum(isinstance(node.ctx, ast.Load) for node in names) < 2
 
 
 def _is_seed(call: ast.Call, origin: str) -> bool:

@@ -173,13 +173,13 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], _Kind], ...]] = (
 def warnings_printed(program: Program) -> Iterator[Finding]:
     """Warnings that libraries printed, each kind once."""
     stderr = program.execution.stderr
-    found: dict[str, int] = {}
+    found: set[str] = set()
     for match in _WARNED.finditer(stderr[:MOST_TEXT_CHARS]):
         line, category, message = int(match[1]), match[2], match[3]
-        kind = _kind_of(f"{category} {message}")
+        kind = next((kind for pattern, kind in _KINDS if pattern.search(f"{category} {message}")), None)
         if kind is None or kind.code in found:
             continue
-        found[kind.code] = line
+        found.add(kind.code)
         own = line <= program.source.count("\n") + 1
         yield Finding(
             code=kind.code,
@@ -206,7 +206,3 @@ def not_a_number(program: Program) -> Iterator[Finding]:
                 hint="Look at what it was computed from: an empty selection, a blank, or a division by zero.",
             )
             return
-
-
-def _kind_of(text: str) -> _Kind | None:
-    return next((kind for pattern, kind in _KINDS if pattern.search(text)), None)

@@ -250,26 +250,21 @@ def _reads_rows(program: Program, node: ast.AST, depth: int = 0) -> bool:
 
 def _text_key(program: Program, call: ast.Call) -> str:
     """Return what `max`, `min` or `sorted` compares, if it is a column of texts whose name says number."""
-    for keyword in call.keywords:
-        if keyword.arg == "key":
-            if not isinstance(keyword.value, ast.Lambda):
-                return ""
-            body = keyword.value.body
-            named = isinstance(body, ast.Subscript) and isinstance(body.slice, ast.Constant)
-            column = body.slice.value if named and isinstance(body.slice, ast.Constant) else ""  # type: ignore[attr-defined]
-            is_number = isinstance(column, str) and bool(_NUMBER_WORDS.search(column))
-            return ast.unparse(body) if is_number and _is_text(program, body) else ""
-    if len(call.args) != 1:
+    key = next((keyword.value for keyword in call.keywords if keyword.arg == "key"), None)
+    if isinstance(key, ast.Lambda):
+        compared = element = key.body
+    elif key is None and len(call.args) == 1:
+        compared = call.args[0]
+        element = compared.elt if isinstance(compared, ast.GeneratorExp | ast.ListComp) else compared
+    else:
         return ""
-    given = call.args[0]
-    element = given.elt if isinstance(given, ast.GeneratorExp | ast.ListComp) else given
-    column = element.slice.value if _names_column(element) else element.id if isinstance(element, ast.Name) else ""  # type: ignore[attr-defined]
+    column: object = None
+    if isinstance(element, ast.Subscript) and isinstance(element.slice, ast.Constant):
+        column = element.slice.value
+    elif isinstance(element, ast.Name) and key is None:
+        column = element.id
     is_number = isinstance(column, str) and bool(_NUMBER_WORDS.search(column))
-    return ast.unparse(given) if is_number and _is_text(program, element) else ""
-
-
-def _names_column(node: ast.expr) -> bool:
-    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
+    return ast.unparse(compared) if is_number and _is_text(program, element) else ""
 
 
 def _is_numeral(text: str) -> bool:
