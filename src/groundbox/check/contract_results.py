@@ -18,6 +18,8 @@ from groundbox.values.codec import RESULT_MIME
 
 _NO_VALUE: Final = object()
 _MOST_TEXT: Final = 100_000
+_TOTAL_SHARE: Final = 1e-9
+"""Of the sum that a column has to keep."""
 _SIGNS: Final = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
 _NUMBER: Final = re.compile(r"[-+]?\d[\d_]*(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")
 _UNIT: Final = re.compile(r"([$€£¥₹])|([A-Z]{3})(?![A-Za-z])")
@@ -40,8 +42,7 @@ def check_contract(execution: Execution, expect: Mapping[str, Any] | Contract) -
     if value is _NO_VALUE:
         return [_broken("no_result", "the run has no value", f"Let the last line be the {contract.type}.")]
     return [
-        _broken(code, message, hint, value=repr(value)[:200])
-        for code, message, hint in _problems_of(value, contract, execution)
+        _broken(code, message, hint, value=repr(value)[:200]) for code, message, hint in _problems_of(value, contract)
     ]
 
 
@@ -102,17 +103,17 @@ def _read(text: str) -> Any:
         return text
 
 
-def _problems_of(value: Any, contract: Contract, execution: Execution) -> Iterator[_Problem]:
+def _problems_of(value: Any, contract: Contract) -> Iterator[_Problem]:
     """Code, sentence and hint of everything that is wrong with a value."""
     if value is None:
         if not contract.nullable:
             yield "null", "the result is None", f"It has to be a {contract.type}; handle the missing case."
         return
     check = {"number": _number, "integer": _number, "string": _string, "date": _date, "boolean": _boolean}
-    yield from check[contract.type](value, contract, execution)
+    yield from check[contract.type](value, contract)
 
 
-def _number(value: Any, contract: Contract, execution: Execution) -> Iterator[_Problem]:
+def _number(value: Any, contract: Contract) -> Iterator[_Problem]:
     unit = ""
     if isinstance(value, str):
         found = _UNIT.search(value)
@@ -135,7 +136,7 @@ def _number(value: Any, contract: Contract, execution: Execution) -> Iterator[_P
             f"the result is {value}, which is no whole number",
             "Count rather than divide, or round on purpose.",
         )
-    yield from _bounds(value, contract, "")
+    yield from _bounds(value, contract)
     # Two currencies contradict each other; any other three capital letters may be anything.
     if unit and contract.unit in _CURRENCIES and unit in _CURRENCIES and unit != contract.unit:
         yield "unit", f"the result is in {unit} and not in {contract.unit}", "Convert it, with the rate that was used."
@@ -144,23 +145,23 @@ def _number(value: Any, contract: Contract, execution: Execution) -> Iterator[_P
 _CURRENCIES: Final = frozenset(["USD", "EUR", "GBP", "JPY", "INR", "CHF", "CNY", "CAD", "AUD", "SEK"])
 
 
-def _bounds(value: Any, contract: Contract, what: str) -> Iterator[_Problem]:
+def _bounds(value: Any, contract: Contract) -> Iterator[_Problem]:
     unit = f" {contract.unit}" if contract.unit else ""
     if contract.least is not None and value < contract.least:
         yield (
             "below_min",
-            f"{what}{value}{unit} is below {contract.least}{unit}",
+            f"{value}{unit} is below {contract.least}{unit}",
             "Look for a sign or a missing filter.",
         )
     if contract.most is not None and value > contract.most:
         yield (
             "above_max",
-            f"{what}{value}{unit} is above {contract.most}{unit}",
+            f"{value}{unit} is above {contract.most}{unit}",
             "Look for a unit or for rows that count twice.",
         )
 
 
-def _string(value: Any, contract: Contract, execution: Execution) -> Iterator[_Problem]:
+def _string(value: Any, contract: Contract) -> Iterator[_Problem]:
     if not isinstance(value, str):
         yield "type", f"the result is {_named(value)} and not a text", "Let the last line be the text."
         return
@@ -175,15 +176,15 @@ def _string(value: Any, contract: Contract, execution: Execution) -> Iterator[_P
         yield "too_long", f"the text has {len(value)} characters, {contract.max_length} is the most", "Say less."
 
 
-def _date(value: Any, contract: Contract, execution: Execution) -> Iterator[_Problem]:
+def _date(value: Any, contract: Contract) -> Iterator[_Problem]:
     moment = contracts.as_date(value)
     if moment is None:
         yield "type", f"the result is {_named(value)} and not a date", "Give it as 2024-03-05."
         return
-    yield from _bounds(moment, contract, "")
+    yield from _bounds(moment, contract)
 
 
-def _boolean(value: Any, contract: Contract, execution: Execution) -> Iterator[_Problem]:
+def _boolean(value: Any, contract: Contract) -> Iterator[_Problem]:
     if not isinstance(value, bool):
         yield "type", f"the result is {_named(value)} and not true or false", "Let the last line be the comparison."
 
@@ -200,7 +201,7 @@ def _check_table(execution: Execution, contract: Contract) -> list[Warning]:
     rows = [row for row in table["data"] if isinstance(row, dict)]
     names = _names(table, rows)
     found = [*_columns(contract, names, rows), *_rows(contract, table, len(rows))]
-    needed = {*contract.unique, *contract.not_null, *(total.column for total in contract.totals)}
+    needed = {*contract.unique, *contract.not_null, *contract.totals}
     # Columns of the contract itself are told by `_columns` already.
     lacking = [name for name in sorted(needed) if name not in names and name not in (contract.columns or ())]
     found += [
@@ -336,15 +337,15 @@ def _gaps(contract: Contract, names: Sequence[str], rows: Sequence[Mapping[str, 
 def _totals(
     contract: Contract, names: Sequence[str], rows: Sequence[Mapping[str, Any]], table: Mapping[str, Any]
 ) -> Iterator[Warning]:
-    for total in contract.totals:
-        if total.column not in names:
+    for column, total in contract.totals.items():
+        if column not in names:
             continue
-        values = [row.get(total.column) for row in rows]
+        values = [row.get(column) for row in rows]
         numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
         if table.get("truncated"):
             yield _broken(
                 "total_unknown",
-                f"the sum of {total.column!r} cannot be told: not all rows are here",
+                f"the sum of {column!r} cannot be told: not all rows are here",
                 "Print the sum in a run.",
             )
             continue
@@ -354,18 +355,18 @@ def _totals(
         except OverflowError:
             yield _broken(
                 "total_unknown",
-                f"the sum of {total.column!r} cannot be told: it goes beyond the largest float",
+                f"the sum of {column!r} cannot be told: it goes beyond the largest float",
                 "Look for a value that was read from the wrong column, or scale the column.",
             )
             continue
         # A share of the total, and of 1 where that is smaller: near 0 a share would allow nothing.
-        if abs(found - total.value) > total.tolerance * max(1.0, abs(total.value)):
-            share = f" ({found / total.value:.4g} times)" if total.value else ""
+        if abs(found - total) > _TOTAL_SHARE * max(1.0, abs(total)):
+            share = f" ({found / total:.4g} times)" if total else ""
             yield _broken(
                 "total",
-                f"the sum of {total.column!r} is {found:g} and not {total.value:g}{share}",
+                f"the sum of {column!r} is {found:g} and not {total:g}{share}",
                 "Rows were lost or count twice: compare the sums before and after each join and filter.",
-                column=total.column,
+                column=column,
                 found=found,
-                expected=total.value,
+                expected=total,
             )

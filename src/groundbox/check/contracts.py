@@ -32,15 +32,6 @@ _EVERY: Final = ("type", "nullable")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Total:
-    """The sum that a column has to keep, within `tolerance` of it (a share)."""
-
-    column: str
-    value: float
-    tolerance: float = 1e-9
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Contract:
     """A contract that was read: type, bounds and shape of a result.
 
@@ -53,6 +44,7 @@ class Contract:
         extra_columns: Whether there may be more.
         unique: Columns that together tell rows apart.
         not_null: Columns without gaps.
+        totals: Columns, and the sums that they have to keep.
     """
 
     type: str
@@ -70,7 +62,7 @@ class Contract:
     not_null: Sequence[str] = ()
     min_rows: int | None = None
     max_rows: int | None = None
-    totals: Sequence[Total] = ()
+    totals: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @staticmethod
     def of(expect: Mapping[str, Any] | Contract) -> Contract:
@@ -174,16 +166,14 @@ class _Reader:
                 )
         return dict(value)
 
-    def _totals(self) -> Sequence[Total]:
+    def _totals(self) -> Mapping[str, float]:
         value = self._expect.get("totals", {})
         if not isinstance(value, Mapping):
             raise InvalidArgument("expect['totals']", "must be a dict of columns and sums, such as {'revenue': 7475}")
-        found = []
         for name, total in value.items():
             if isinstance(total, bool) or not isinstance(total, (int, float)) or not math.isfinite(total):
                 raise InvalidArgument(f"expect['totals'][{name!r}]", f"must be a number, not {total!r:.60}")
-            found.append(Total(column=name, value=float(total)))
-        return tuple(found)
+        return {name: float(total) for name, total in value.items()}
 
     def _check_order(self, contract: Contract) -> None:
         for low, high in (("min", "max"), ("min_length", "max_length"), ("min_rows", "max_rows")):
@@ -202,7 +192,7 @@ class _Reader:
         for key, names in (
             ("unique", contract.unique),
             ("not_null", contract.not_null),
-            ("totals", [total.column for total in contract.totals]),
+            ("totals", contract.totals),
         ):
             for name in names:
                 if name not in contract.columns:

@@ -6,6 +6,7 @@ A pattern is a set of states that advance together over the text, so that nested
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -32,6 +33,7 @@ class _State(NamedTuple):
     follows: list[int]
 
 
+@dataclasses.dataclass(frozen=True)
 class Pattern:
     """A pattern.
 
@@ -39,8 +41,10 @@ class Pattern:
         text: As it was written.
     """
 
-    def __init__(self, text: str, states: list[_State], start: int, end: int) -> None:
-        self.text, self._states, self._start, self._end = text, states, start, end
+    text: str
+    _states: list[_State] = dataclasses.field(repr=False, compare=False)
+    _start: int = dataclasses.field(repr=False, compare=False)
+    _end: int = dataclasses.field(repr=False, compare=False)
 
     @staticmethod
     def of(argument: str, text: str) -> Pattern:
@@ -80,15 +84,6 @@ class Pattern:
                 positions.update(fresh)
                 waiting += fresh
         return positions
-
-    def __repr__(self) -> str:
-        return f"Pattern({self.text!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pattern) and other.text == self.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
 
 
 class _Reader:
@@ -214,9 +209,7 @@ class _Reader:
     def _letter(self, character: str) -> Callable[[str], bool]:
         if character == ".":
             return lambda c: c != "\n"
-        if character == "\\":
-            return self._escape()
-        return lambda c: c == character
+        return self._escape() if character == "\\" else _equal(character)
 
     def _escape(self) -> Callable[[str], bool]:
         escaped = self._text[self._at : self._at + 1]
@@ -225,8 +218,7 @@ class _Reader:
             return _CLASSES[escaped]
         if not escaped or (escaped.isalnum() and escaped not in _ESCAPED):
             raise self._error(f"has \\{escaped}, which is not known here")
-        wanted = _ESCAPED.get(escaped, escaped)
-        return lambda c: c == wanted
+        return _equal(_ESCAPED.get(escaped, escaped))
 
     def _set(self) -> Callable[[str], bool]:
         opposite = self._text.startswith("^", self._at)
