@@ -17,7 +17,7 @@ import datetime
 import hashlib
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.check.equality import same_text
@@ -58,24 +58,25 @@ del _seed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class _Circumstances:
+    files: Mapping[str, bytes]
+    hash_seed: int = 0
+    seed: int = 0
+    zone: str = "UTC0"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Change:
-    """A way to change the circumstances; `number` counts its variants from 1."""
+    """A way to change the circumstances.
+
+    Attributes:
+        variant: Gives the circumstances of one more run; variants are counted from 1.
+    """
 
     code: str
     words: str
     hint: str
-
-    def variant(self, base: _Circumstances, number: int) -> _Circumstances:
-        """The circumstances of one more run."""
-        if self.code == "determinism.hash_seed":
-            return dataclasses.replace(base, hash_seed=base.hash_seed + number)
-        if self.code == "determinism.random_seed":
-            return dataclasses.replace(base, seed=base.seed + number)
-        if self.code == "determinism.row_order":
-            return dataclasses.replace(base, files=_shuffled(base.files, number))
-        if self.code == "determinism.time_zone":
-            return dataclasses.replace(base, zone=_zone_of_another_day(datetime.datetime.now(datetime.UTC)))
-        return base
+    variant: Callable[[_Circumstances, int], _Circumstances]
 
 
 _CHANGES: Final = (
@@ -84,37 +85,36 @@ _CHANGES: Final = (
         words="without any change",
         hint="It depends on the time, on chance without a seed, or on which of several threads is first: fix them, "
         "or leave them out of the answer.",
+        variant=lambda base, number: base,
     ),
     _Change(
         code="determinism.hash_seed",
         words="with another seed of string hashing",
         hint="A set, or something built from one, is in no fixed order: sort it before it is shown.",
+        variant=lambda base, number: dataclasses.replace(base, hash_seed=base.hash_seed + number),
     ),
     _Change(
         code="determinism.random_seed",
         words="with another random seed",
         hint="Say with the answer that it is an estimate, fix the seed, or draw more.",
+        variant=lambda base, number: dataclasses.replace(base, seed=base.seed + number),
     ),
     _Change(
         code="determinism.row_order",
         words="with the rows of the input in another order",
         hint="Sort by a key before taking the first, the last, a running value or the winner of a tie.",
+        variant=lambda base, number: dataclasses.replace(base, files=_shuffled(base.files, number)),
     ),
     _Change(
         code="determinism.time_zone",
         words="with another time zone, where it is another day",
         hint="Say which zone is meant (ZoneInfo('Europe/Berlin'), timezone.utc), and write the day that the question "
         "is about into the program instead of asking for today.",
+        variant=lambda base, number: dataclasses.replace(
+            base, zone=_zone_of_another_day(datetime.datetime.now(datetime.UTC))
+        ),
     ),
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Circumstances:
-    files: Mapping[str, bytes]
-    hash_seed: int = 0
-    seed: int = 0
-    zone: str = "UTC0"
 
 
 def check_determinism(source: str, **options: Any) -> list[Warning]:
@@ -263,22 +263,16 @@ def _warning(change: _Change, stable: Mapping[str, str], found: Mapping[str, str
     if example is not None and change.code != "determinism.clock":  # whose texts would differ from call to call
         before, after = _shown(stable[example]), _shown(found[example])
         message += f": {before} became {after}" if len(found) == 1 else f": {example} was {before} and became {after}"
-        evidence["only_order"] = _same_lines(stable, found)
+        evidence["only_order"] = sorted(found.values()) == sorted(stable[name] for name in found)
     return Warning(code=change.code, tier=TIER, message=message, evidence=evidence, hint=change.hint)
-
-
-def _same_lines(stable: Mapping[str, str], found: Mapping[str, str]) -> bool:
-    """Tell whether the same lines stand in another order."""
-    return sorted(found.values()) == sorted(stable[name] for name in found)
 
 
 def _shuffled(files: Mapping[str, bytes], number: int) -> dict[str, bytes]:
     """The tables among the files with their rows in another order, the first line staying where it is."""
-    return {path: _shuffle(data, number) if _is_table(path) else data for path, data in files.items()}
-
-
-def _is_table(path: str) -> bool:
-    return path.lower().endswith((".csv", ".tsv"))
+    return {
+        path: _shuffle(data, number) if path.lower().endswith((".csv", ".tsv")) else data
+        for path, data in files.items()
+    }
 
 
 def _shuffle(data: bytes, number: int) -> bytes:

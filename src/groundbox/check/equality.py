@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -70,19 +70,16 @@ def table_difference(
     other: Table,
     *,
     ordered: bool = False,
-    any_columns: bool = True,
     rel_tol: float = REL_TOL,
 ) -> Difference | None:
-    """The first difference of two tables, or None. Names of columns do not count.
+    """The first difference of two tables, or None. Names and order of columns do not count.
 
     Args:
         ordered: Whether the order of rows counts.
-        any_columns: Whether columns may stand in another order.
     """
     if len(one.columns) != len(other.columns):
-        return Difference(
-            count=_most(one, other), words=f"{_plural(len(one.columns), 'column')} and {len(other.columns)}"
-        )
+        words = f"{_plural(len(one.columns), 'column')} and {len(other.columns)}"
+        return Difference(count=max(one.row_count, other.row_count, 1), words=words)
     if one.row_count != other.row_count:
         count = abs(one.row_count - other.row_count)
         return Difference(count=count, words=f"{_plural(one.row_count, 'row')} and {other.row_count}")
@@ -90,7 +87,7 @@ def table_difference(
         words = f"both have {one.row_count} rows, of which not all were told; order them, or compare sums"
         return Difference(count=one.row_count, words=words)
     found = _row_difference(one.rows, other.rows, ordered=ordered, rel_tol=rel_tol)
-    if found is None or not any_columns or len(one.columns) < 2:
+    if found is None or len(one.columns) < 2:
         return found
     places = _matched_columns(one.rows, other.rows, ordered=ordered, rel_tol=rel_tol)
     if places is None:
@@ -174,25 +171,19 @@ def _unmatched(ones: Sequence[Row], others: Sequence[Row], rel_tol: float) -> tu
     waiting: dict[Any, list[Row]] = defaultdict(list)
     for row in others:
         waiting[_key(row)].append(row)
-    left = []
-    for row in ones:
-        partners = waiting.get(_key(row), [])
-        partner = next((n for n, each in enumerate(partners) if _same(row, each, rel_tol)), None)
-        if partner is None:
-            left.append(row)
-        else:
-            del partners[partner]
+    left = [row for row in ones if not _take_partner(row, waiting.get(_key(row), []), rel_tol)]
     right = [row for rows in waiting.values() for row in rows]
-    if max(len(left), len(right)) > _MOST_LEFT:
-        return left, right
-    alone = []
-    for row in left:
-        partner = next((n for n, each in enumerate(right) if _same(row, each, rel_tol)), None)
-        if partner is None:
-            alone.append(row)
-        else:
-            del right[partner]
-    return alone, right
+    if max(len(left), len(right)) <= _MOST_LEFT:
+        left = [row for row in left if not _take_partner(row, right, rel_tol)]
+    return left, right
+
+
+def _take_partner(row: Row, partners: list[Row], rel_tol: float) -> bool:
+    """Tell whether one of `partners` is the same row, which is then taken out."""
+    found = next((n for n, each in enumerate(partners) if _same(row, each, rel_tol)), None)
+    if found is not None:
+        del partners[found]
+    return found is not None
 
 
 def _matched_columns(ones: Sequence[Row], others: Sequence[Row], *, ordered: bool, rel_tol: float) -> list[int] | None:
@@ -272,18 +263,13 @@ def _written(value: Any) -> str:
         return hex(value) if isinstance(value, int) else f"a {type(value).__name__} with a very large number"
 
 
-def _most(one: Table, other: Table) -> int:
-    return max(one.row_count, other.row_count, 1)
-
-
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def votes(groups: Sequence[Sequence[int]]) -> int | None:
     """The group with more members than any other, if it has more than one or is alone; None without one."""
-    sizes = Counter({number: len(group) for number, group in enumerate(groups)})
-    ranked = sizes.most_common(2)
-    if not ranked or (len(ranked) > 1 and (ranked[0][1] == ranked[1][1] or ranked[0][1] < 2)):
+    ranked = sorted(range(len(groups)), key=lambda number: -len(groups[number]))
+    if not ranked or (len(ranked) > 1 and len(groups[ranked[0]]) == len(groups[ranked[1]])):
         return None
-    return ranked[0][0]
+    return ranked[0]

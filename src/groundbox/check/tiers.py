@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -57,7 +58,7 @@ def measured(shares: Mapping[str, Sequence[float]]) -> Measured:
         return Measured()
     questions = [share for each in databases for share in each]
     return Measured(
-        precision=_mean([_mean(each) for each in databases]),
+        precision=statistics.fmean([statistics.fmean(each) for each in databases]),
         lower=min(_bootstrap(databases), exact_bound(sum(questions), len(questions))),
         questions=len(questions),
         databases=len(databases),
@@ -68,14 +69,15 @@ def _bootstrap(databases: list[list[float]]) -> float:
     """The tenth part of the means of draws, two levels deep."""
     chance = random.Random(_SEED)  # a seed: the same draws each time
     means = [
-        _mean([_mean(chance.choices(each, k=len(each))) for each in chance.choices(databases, k=len(databases))])
+        statistics.fmean(
+            [
+                statistics.fmean(chance.choices(each, k=len(each)))
+                for each in chance.choices(databases, k=len(databases))
+            ]
+        )
         for _ in range(_DRAWS)
     ]
     return sorted(means)[int(OUTSIDE * _DRAWS)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def exact_bound(wrong: float, count: int) -> float:
