@@ -161,10 +161,10 @@ def _found(text: str, start: int, end: int, readings: list[Number]) -> Found:
             sign, before = _sign(before)
     # The scale stands before what follows it: `2.5 million %` has none, `$2.5 million` has both.
     readings, after = _scaled(found, readings, after)
-    if _PERCENT.match(after) or _RANGE_PERCENT.match(after):
+    percent = _PERCENT.match(after)
+    if percent or _RANGE_PERCENT.match(after):
         found.percent = True
-        if _PERCENT.match(after):
-            found.end += len(_PERCENT.match(after)[0])  # type: ignore[index]
+        found.end += percent.end() if percent else 0
     elif _CURRENCY_AFTER.match(after):
         found.currency = True
     elif unit := _UNIT.match(after):
@@ -185,8 +185,8 @@ def _found(text: str, start: int, end: int, readings: list[Number]) -> Found:
 
 def _scaled(found: Found, readings: list[Number], after: str) -> tuple[list[Number], str]:
     match = _SCALE.match(after)
-    if match is None and found.currency and re.match(r"[mb](?!\w)", after):
-        match = re.match(r"(?P<letter>[mb])(?P<word>)", after)
+    if match is None and found.currency:
+        match = re.match(r"(?P<letter>[mb])(?P<word>)(?!\w)", after)
     if match is None:
         return readings, after
     word = match["letter"] or match["word"].casefold().rstrip(".").rstrip("s")
