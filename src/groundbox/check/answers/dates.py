@@ -36,7 +36,7 @@ _DATE: Final = re.compile(
     rf"|(?P<dmy>\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH},? {_YEAR})(?!\w)"
     rf"|(?P<my>{_MONTH},? {_YEAR})(?!\w)"
     rf"|(?P<quarter>Q[1-4][ /-]?{_YEAR}|{_YEAR}[ -]?Q[1-4]|Q[1-4])(?!\w)"
-    rf"|(?P<wordy>(?:first|second|third|fourth|1st|2nd|3rd|4th) quarter of {_YEAR})(?!\w)"
+    rf"|(?P<wordy>(?i:(?:first|second|third|fourth|1st|2nd|3rd|4th)[ -]quarter)(?: of)? {_YEAR})(?!\w)"
     rf"|(?P<md>{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?)(?![\w,]*\d|\w)"
     # `section 5 May be read` names no day: behind May, a number has to follow.
     rf"|(?P<dm>\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?!May\b(?! \d)){_MONTH})(?!\w)"
@@ -98,7 +98,7 @@ def _read(kind: str, text: str) -> Iterator[Span | None]:
         day = _day(2024, month, numbers[0])
         yield None if day is None else day._replace(any_year=True)
     elif kind == "wordy":
-        quarter = ORDINALS.get(text.split()[0]) or int(text[0])
+        quarter = ORDINALS.get(re.split("[ -]", text.casefold())[0]) or int(text[0])
         yield _months(numbers[-1], 3 * quarter - 2, 3)
     elif kind == "quarter" and len(numbers) == 2:
         quarter, year = sorted(numbers)
