@@ -7,30 +7,38 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
-from groundbox.dataset.problem import ABSENT
+from groundbox.dataset.problem import ABSENT, Case
+from groundbox.dataset.problems.rows import BadRow
 from groundbox.values import literals
 from groundbox.values.evaluate import evaluate
 from groundbox.values.unknown import Unknown
 
-
-class Asserted(NamedTuple):
-    """A call inside an assert; `problem` says why it is no case, and is empty when it is one."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    expected: Any
-    problem: str
+_T = TypeVar("_T")
 
 
-def calls(tree: ast.AST, function: str) -> Iterator[Asserted]:
-    """The calls of `function` in the asserts of a tree, in the order of the text."""
+def calls(tree: ast.AST, function: str) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls of `function` in the asserts of a tree, each with what is asserted, in the order of the text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
-            for call in _calls_in(node.test, function):
-                yield _asserted(call, node.test)
+            for call in ast.walk(node.test):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function:
+                    yield call, node.test
+
+
+def case(number: int, asserted: tuple[ast.Call, ast.expr]) -> Case:
+    """The case of a call in an assert.
+
+    Raises:
+        BadRow: An argument is no literal.
+    """
+    try:
+        args, kwargs = arguments(asserted[0])
+    except literals.NotALiteral as error:
+        raise BadRow("input-not-a-literal", str(error)) from None
+    return Case(number=number, args=args, kwargs=kwargs, expected=_expected(*asserted))
 
 
 def called_names(tree: ast.AST) -> list[str]:
@@ -63,18 +71,12 @@ def _no_name(name: str) -> Any:
     raise KeyError(name)
 
 
-def _calls_in(test: ast.expr, function: str) -> Iterator[ast.Call]:
-    for node in ast.walk(test):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
-            yield node
-
-
-def _asserted(call: ast.Call, test: ast.expr) -> Asserted:
+def value_or_absent(read: Callable[[_T], Any], given: _T) -> Any:
+    """The value that is read, or ABSENT where that is no literal."""
     try:
-        args, kwargs = arguments(call)
-    except literals.NotALiteral as error:
-        return Asserted((), {}, ABSENT, str(error))
-    return Asserted(args, kwargs, _expected(call, test), "")
+        return read(given)
+    except literals.NotALiteral:
+        return ABSENT
 
 
 def _expected(call: ast.Call, test: ast.expr) -> Any:
@@ -88,7 +90,4 @@ def _expected(call: ast.Call, test: ast.expr) -> Any:
     # `assert abs(f(2) - 1.41) < 1e-2` or `len(f(x)) == 2` says less than the value.
     if call not in sides:
         return ABSENT
-    try:
-        return _data(sides[1 - sides.index(call)])
-    except literals.NotALiteral:
-        return ABSENT
+    return value_or_absent(_data, sides[1 - sides.index(call)])

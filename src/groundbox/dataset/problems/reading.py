@@ -8,12 +8,12 @@ import doctest
 import gzip
 import json
 import tokenize
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
+from typing import IO, Any, Final, cast
 
 from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
-from groundbox.dataset.problems import asserts, codeio, cruxeval, humaneval, mbpp, plain, pyedu
+from groundbox.dataset.problems import asserts, formats
 from groundbox.dataset.problems.rows import BadRow, Place
 from groundbox.errors import InvalidArgument
 from groundbox.values import literals
@@ -62,58 +62,51 @@ def _of_file(source: str, tree: ast.Module, place: Place) -> Iterator[Problem | 
 
 def _of_function(source: str, node: ast.FunctionDef, place: Place) -> Iterator[Problem | Drop]:
     docstring = ast.get_docstring(node) or ""
-    at = Place(file=place.file, line=node.lineno, format=FOLDER, licence=place.licence)
+    at = dataclasses.replace(place, line=node.lineno)
     name = f"{place.file}:{node.name}"
-    cases: list[Case] = []
-    for number, example in enumerate(_examples(docstring, at, name)):
-        if isinstance(example, Drop):
-            yield example
-            continue
-        case = _case(number, example, node.name)
-        if isinstance(case, Case):
-            cases.append(case)
-        else:
-            yield at.bad_case(name, number, "input-not-a-literal", case)
+    examples: list[doctest.Example] = []
+    try:
+        examples = _PARSER.get_examples(docstring)
+    except ValueError as error:
+        yield at.bad_case(name, 0, "bad-case", f"the doctests cannot be read: {error}")
+
+    def read(number: int, example: doctest.Example) -> Case:
+        return _case(number, example, node.name)
+
+    cases = yield from formats.cases_of(examples, read, name, at)
     yield Problem(
         id=name,
         source=source,
         statement=_before_examples(docstring),
         entry=node.name,
-        cases=tuple(cases),
+        cases=cases,
         provenance=at.provenance(),
     )
 
 
-def _examples(docstring: str, place: Place, name: str) -> list[Any]:
+def _case(number: int, example: doctest.Example, function: str) -> Case:
     try:
-        return list(_PARSER.get_examples(docstring))
-    except ValueError as error:
-        return [place.bad_case(name, 0, "bad-case", f"the doctests cannot be read: {error}")]
-
-
-def _case(number: int, example: doctest.Example, function: str) -> Case | str:
-    """The case of an example, or why it is none."""
-    try:
-        call = expression_of(example.source.strip())
-    except (SyntaxError, ValueError, RecursionError):
-        return f"{example.source.strip()!r} is not an expression"
-    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function):
-        return f"{example.source.strip()!r} is not a call of {function}"
-    try:
-        args, kwargs = asserts.arguments(call)
+        args, kwargs = asserts.arguments(_call(example.source.strip(), function))
     except literals.NotALiteral as error:
-        return str(error)
+        raise BadRow("input-not-a-literal", str(error)) from None
     return Case(number=number, args=args, kwargs=kwargs, expected=_expected(example))
+
+
+def _call(source: str, function: str) -> ast.Call:
+    try:
+        call = expression_of(source)
+    except (SyntaxError, ValueError, RecursionError):
+        raise literals.NotALiteral(f"{source!r} is not an expression") from None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function):
+        raise literals.NotALiteral(f"{source!r} is not a call of {function}")
+    return call
 
 
 def _expected(example: doctest.Example) -> Any:
     # A doctest with ELLIPSIS or an exception says less than what the call gives.
     if example.exc_msg is not None or not example.want or example.options.get(doctest.ELLIPSIS):
         return ABSENT
-    try:
-        return literals.parse(example.want)
-    except literals.NotALiteral:
-        return ABSENT
+    return asserts.value_or_absent(literals.parse, example.want)
 
 
 def _before_examples(docstring: str) -> str:
@@ -194,18 +187,7 @@ def _dropped(problem: Problem, case: Case, reason: str, detail: str) -> Drop:
     return Drop(item=f"{problem.id}/{case.number}", problem=problem.id, stage=PARSE, reason=reason, detail=detail)
 
 
-Parse: TypeAlias = Callable[[Mapping[str, Any], Place], Iterator[Problem | Drop]]
-
-
-class _Format(NamedTuple):
-    keys: frozenset[str]
-    parse: Parse
-
-
-# The first whose keys a row has is its format, so the ones with more keys come first.
-_MODULES: Final = (pyedu, codeio, humaneval, cruxeval, mbpp, plain)
-_FORMATS: Final = {each.NAME: _Format(each.KEYS, each.parse) for each in _MODULES}
-FORMATS: Final = (*_FORMATS, FOLDER)
+FORMATS: Final = (*formats.FORMATS, FOLDER)
 
 
 def read(path: Path, *, format: str | None = None, licence: str = "not stated") -> Iterator[Problem | Drop]:
@@ -256,13 +238,13 @@ def _parsed(row: Any, format: str | None, place: Place) -> Iterator[Problem | Dr
     if format is None:
         raise BadRow("unknown-format", f"its keys are {', '.join(sorted(map(str, row))[:12])}")
     # A row is taken whole or not at all: what it gave before it turned out bad must not stay.
-    yield from list(_FORMATS[format].parse(row, place))
+    yield from list(formats.FORMATS[format].parse(row, place))
 
 
 def _format_of(row: Any) -> str | None:
     if not isinstance(row, Mapping):
         return None
-    return next((name for name, each in _FORMATS.items() if each.keys <= row.keys()), None)
+    return next((name for name, each in formats.FORMATS.items() if each.keys <= row.keys()), None)
 
 
 def _open(path: Path) -> IO[bytes]:

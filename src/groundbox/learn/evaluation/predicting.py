@@ -18,7 +18,7 @@ from groundbox.dataset import files, optional_imports, sample_files
 from groundbox.dataset.build import read_report
 from groundbox.dataset.item_runs import Seeds
 from groundbox.dataset.problem import ABSENT, Drop, Problem
-from groundbox.dataset.problems import cruxeval
+from groundbox.dataset.problems.formats import CRUXEVAL
 from groundbox.dataset.problems.reading import read
 from groundbox.dataset.program_runner import Request
 from groundbox.dataset.prompts import ask
@@ -179,7 +179,7 @@ def _cruxeval(wanted: Wanted, name: str, make: Any) -> Predicting:
 
 
 def _questions(path: Path, make: Any, left_out: Counter[str]) -> Iterator[Question]:
-    for found in read(path, format=cruxeval.NAME):
+    for found in read(path, format=CRUXEVAL):
         if isinstance(found, Drop):
             left_out[found.reason] += 1
         elif found.cases[0].expected is ABSENT:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset.problem import Drop
-from groundbox.dataset.problems import mbpp
+from groundbox.dataset.problems.formats import MBPP
 from groundbox.dataset.problems.reading import read, rows
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation import humaneval, pal, records
@@ -167,7 +167,7 @@ def _defines(program: str, name: str) -> bool:
 
 def _mbpp(path: Path, left_out: Counter[str]) -> Iterator[Question]:
     lines = {number: row for number, row in rows(path) if isinstance(row, dict)}
-    for found in read(path, format=mbpp.NAME):
+    for found in read(path, format=MBPP):
         if isinstance(found, Drop):
             left_out[found.reason] += (
                 found.reason != "input-not-a-literal"
