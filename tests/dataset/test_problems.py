@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groundbox.dataset.problem import ABSENT, Case, Drop, Problem, from_json, to_json
+from groundbox.dataset.problem import ABSENT, Case, Drop, Problem, from_json, json_words
 from groundbox.dataset.problems.reading import read
 from groundbox.errors import InvalidArgument
 
@@ -241,7 +241,7 @@ def test_the_examples_are_read_without_a_drop_and_travel_as_json(name):
     problems, drops = parts(EXAMPLES / name)
 
     assert drops == []
-    assert [from_json(json.loads(json.dumps(to_json(each)))) for each in problems] == problems
+    assert [from_json(json.loads(json.dumps(each, default=json_words))) for each in problems] == problems
     assert {each.provenance.licence for each in problems} == {"Apache-2.0"}
 
 
@@ -267,6 +267,6 @@ def test_a_line_with_a_generator_of_inputs_has_none_yet(tmp_path):
 
     assert (problem.entry, problem.cases, problem.generator, drops) == ("main_solution", (), row["input_generator"], [])
     assert (problem.statement, problem.provenance.format) == ("Doubles.\n\nn (int)", "codeio")
-    assert from_json(json.loads(json.dumps(to_json(problem)))) == problem
-    (tmp_path / "plain.jsonl").write_text(json.dumps(to_json(problem)) + "\n")
+    assert from_json(json.loads(json.dumps(problem, default=json_words))) == problem
+    (tmp_path / "plain.jsonl").write_text(json.dumps(problem, default=json_words) + "\n")
     assert parts(tmp_path / "plain.jsonl")[0][0].generator == problem.generator

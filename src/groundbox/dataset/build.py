@@ -33,7 +33,7 @@ from groundbox.dataset.build_statistics import BuildStatistics, Tokenizer
 from groundbox.dataset.cpu_time import BuildClock
 from groundbox.dataset.dataset_filters import FilterDecisions
 from groundbox.dataset.executor import Divisible, Executor, Part, Shard, carry_out, quarantining
-from groundbox.dataset.item import ProblemRuns, problems_payload, read_part
+from groundbox.dataset.item import ProblemRuns, read_part
 from groundbox.dataset.model_telling import TellingProver
 from groundbox.dataset.narration import Narrator, Prover, Untold, untold
 from groundbox.dataset.options import BuildOptions
@@ -136,8 +136,7 @@ class _Build:
         # hold all of them would cost more memory than all else here.
         self.counts = [sum(map(self._weight, chunk)) for chunk in self._chunks()]
         shards = (
-            Shard(stage=shard_runs.STAGE, number=number, payload=problems_payload(chunk))
-            for number, chunk in enumerate(self._chunks())
+            Shard(stage=shard_runs.STAGE, number=number, payload=chunk) for number, chunk in enumerate(self._chunks())
         )
         await self._stage(shard_runs.STAGE, shards, work, lambda shard: tools.executor.run(work, shard))
 
@@ -158,7 +157,7 @@ class _Build:
         return shard_samples.payload(dataset_filters.wanted(self._part(number), decided), ran)
 
     async def _stage(
-        self, stage: str, shards: Iterable[Shard], work: Divisible, submit: Callable[[Shard], Awaitable[Part]]
+        self, stage: str, shards: Iterable[Shard], work: Divisible[Part], submit: Callable[[Shard], Awaitable[Part]]
     ) -> None:
         resumed, done, total = self.store.done(stage, "jsonl"), 0, sum(self.counts)
         self.tools.progress.step(stage, 0, total, resumed=False)
@@ -204,7 +203,7 @@ class _Build:
             yield chunk
 
     def _part(self, number: int) -> Iterator[ProblemRuns | Drop]:
-        return dataset_filters.judged(read_part(self.store.path(shard_runs.STAGE, number, "jsonl")), self.options)
+        return dataset_filters.judged(read_part(self.store.read(shard_runs.STAGE, number, "jsonl")), self.options)
 
     def _judged(self) -> Iterator[ProblemRuns | Drop]:
         for number in range(len(self.counts)):
@@ -230,7 +229,7 @@ class _Build:
         self, number: int, decided: FilterDecisions, statistics: BuildStatistics, writer: sample_files.Writer
     ) -> None:
         taught: dict[str, SampledItem] = {}
-        for each in shard_samples.read(self.store.path(shard_samples.STAGE, number, "jsonl")):
+        for each in shard_samples.read(self.store.read(shard_samples.STAGE, number, "jsonl")):
             if isinstance(each, SampledItem):
                 taught[each.item] = each
             else:

@@ -11,14 +11,13 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
-import json
 import logging
 import multiprocessing
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from groundbox.dataset.hosts import Host, HostDied, HostFailed
 from groundbox.dataset.part_store import Store
@@ -27,7 +26,9 @@ from groundbox.errors import GroundboxError, InvalidArgument
 
 logger = logging.getLogger(__name__)
 Part: TypeAlias = Mapping[str, bytes]
-"""Files by suffix; the last one says that the part is done."""
+"""Files by suffix; the last one says that the part is done. What is to be kept is carried out to one."""
+Result = TypeVar("Result")
+_Given = TypeVar("_Given", covariant=True)
 
 DEADLINE_S: Final = 600.0
 """Wall seconds after which a shard on another machine is given to a second process as well."""
@@ -67,34 +68,34 @@ class WorkerDied(ShardFailed):
     """A shard whose process died each time that it was tried, so that it is taken for the cause."""
 
 
-class Running(Protocol):
-    """Work that runs programs. It is carried out here, or pickled and carried out by a host beside others."""
+class Running(Protocol[_Given]):
+    """Work that runs programs. It is carried out here, or pickled and carried out by a host beside others.
 
-    async def __call__(self, shard: Shard, /) -> Part:
+    What comes of it is pickled then, too.
+    """
+
+    async def __call__(self, shard: Shard, /) -> _Given:
         """Carry out a shard."""
 
-    def shared(self, hosts: int) -> Running:
+    def shared(self, hosts: int) -> Running[_Given]:
         """The same work for one of so many hosts, which takes no more than its share of the machine."""
 
 
-class Divisible(Protocol):
+class Divisible(Protocol[Result]):
     """Work of which a shard can be cut, so that what ends its process is found and costs itself alone."""
 
     def pieces(self, shard: Shard, /) -> Sequence[Shard]:
         """The least shards of which this one consists, in order."""
 
-    def joined(self, found: Sequence[Part], /) -> Part:
-        """The part of a shard, of those of its pieces."""
+    def joined(self, found: Sequence[Result], /) -> Result:
+        """The result of a shard, of those of its pieces."""
 
-    def given_up(self, piece: Shard, reason: str, /) -> Part:
-        """The part of a piece that cannot be carried out: all that is in it is dropped."""
+    def given_up(self, piece: Shard, reason: str, /) -> Result:
+        """The result of a piece that cannot be carried out: all that is in it is dropped."""
 
 
 class Listwise(abc.ABC):
-    """Work on a list: a value for each entry of its payload, which hangs on that entry alone. It is `Divisible`.
-
-    The part is JSON, for `values`; so a result has been through it wherever it was made.
-    """
+    """Work on a list: a value for each entry of its payload, which hangs on that entry alone. It is `Divisible`."""
 
     @abc.abstractmethod
     def lost(self, entry: Any, reason: str) -> Any:
@@ -104,16 +105,16 @@ class Listwise(abc.ABC):
         """See Divisible.pieces: an entry each."""
         return [dataclasses.replace(shard, payload=[each]) for each in shard.payload]
 
-    def joined(self, found: Sequence[Part]) -> Part:
+    def joined(self, found: Sequence[list[Any]]) -> list[Any]:
         """See Divisible.joined."""
-        return listed([each for part in found for each in values(part)])
+        return [each for part in found for each in part]
 
-    def given_up(self, piece: Shard, reason: str) -> Part:
+    def given_up(self, piece: Shard, reason: str) -> list[Any]:
         """See Divisible.given_up."""
-        return listed([self.lost(each, reason) for each in piece.payload])
+        return [self.lost(each, reason) for each in piece.payload]
 
 
-class Listing(Running, Divisible, Protocol):
+class Listing(Running[list[Any]], Divisible[list[Any]], Protocol):
     """Work that runs programs for a list, as a `Listwise` with a coroutine for `__call__` does."""
 
 
@@ -124,38 +125,30 @@ async def values_of(work: Listing, entries: Sequence[Any], executor: Executor, *
         ShardFailed: One could not be carried out.
     """
     if is_this_process(executor):
-        return values(await work(Shard(stage=stage, number=0, payload=list(entries)))) if entries else []
+        return await work(Shard(stage=stage, number=0, payload=list(entries))) if entries else []
     size = max(1, min(_MOST_IN_SHARD, -(-len(entries) // (_SHARDS_EACH * executor.capacity))))
     shards = (
         Shard(stage=stage, number=number, payload=list(entries[at : at + size]))
         for number, at in enumerate(range(0, len(entries), size))
     )
-    found: list[Any] = []
-    parts = in_order(
+    async with contextlib.aclosing(run_in_order(shards, work, executor)) as results:
+        return [each async for _, found in results for each in found]
+
+
+def run_in_order(
+    shards: Iterable[Shard], work: Listing, executor: Executor
+) -> AsyncGenerator[tuple[Shard, list[Any]], None]:
+    """Have an executor run shards, and those of which a process dies in pieces; see `in_order`."""
+    return in_order(
         shards,
         submit=lambda shard: quarantining(lambda each: executor.run(work, each), work, shard),
         capacity=lambda: executor.capacity,
     )
-    async with contextlib.aclosing(parts):
-        async for _, part in parts:
-            found += values(part)
-    return found
 
 
 def is_this_process(executor: Executor) -> bool:
     """Tell whether an executor runs programs in this process, so that nothing is handed over."""
     return isinstance(executor, LocalExecutor) and executor.hosts == 1
-
-
-def listed(found: Sequence[Any]) -> Part:
-    """Write a part of `Listwise`: its values, which JSON has words for."""
-    return {"json": json.dumps(found).encode()}
-
-
-def values(part: Part) -> list[Any]:
-    """Read what `listed` wrote."""
-    found: list[Any] = json.loads(part["json"])
-    return found
 
 
 class Executor(Protocol):
@@ -169,10 +162,10 @@ class Executor(Protocol):
     def workers(self) -> int:
         """How many programs a runner of this executor's work should run at once."""
 
-    def compute(self, work: Callable[[Shard], Part], shard: Shard) -> Awaitable[Part]:
-        """Carry out a shard of pure computing; `work` can be pickled."""
+    def compute(self, work: Callable[[Shard], Result], shard: Shard) -> Awaitable[Result]:
+        """Carry out a shard of pure computing; `work` and what comes of it can be pickled."""
 
-    def run(self, work: Running, shard: Shard) -> Awaitable[Part]:
+    def run(self, work: Running[Result], shard: Shard) -> Awaitable[Result]:
         """Carry out a shard that runs programs."""
 
     def spent_s(self) -> float:
@@ -246,7 +239,7 @@ class LocalExecutor:
         self.hosts = hosts or -(-self.workers // _WORKERS_OF_A_HOST)
         self._pool: ProcessPoolExecutor | None = None
         self._hosts: list[Host] = []
-        self._shared: tuple[Running, Running] | None = None
+        self._shared: tuple[Running[Any], Running[Any]] | None = None
         self._told_s = 0.0
 
     @property
@@ -254,13 +247,13 @@ class LocalExecutor:
         """One shard for each worker, and one to follow."""
         return self.workers + 1
 
-    async def run(self, work: Running, shard: Shard) -> Part:
+    async def run(self, work: Running[Result], shard: Shard) -> Result:
         """See Executor.run. A shard whose host dies is tried once more, by a host that does nothing else."""
         if self.hosts == 1:
             return await work(shard)
         if self._shared is None or self._shared[0] is not work:
             self._shared = work, work.shared(self.hosts)
-        shared = self._shared[1]
+        shared: Running[Result] = self._shared[1]
         try:
             with contextlib.suppress(HostDied):
                 return await self._host().run(shared, shard)
@@ -293,7 +286,7 @@ class LocalExecutor:
             return self._hosts[-1]
         return min(alive, key=lambda each: each.busy)
 
-    async def compute(self, work: Callable[[Shard], Part], shard: Shard) -> Part:
+    async def compute(self, work: Callable[[Shard], Result], shard: Shard) -> Result:
         """See Executor.compute. A shard whose process dies is tried once more, in a process of its own.
 
         A process that dies takes all shards with it that are under way; alone, it shows which of them it was.
@@ -328,10 +321,10 @@ def _processes(count: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(count, mp_context=context, initializer=begin, initargs=(os.getpid(),))
 
 
-async def _computed(pool: ProcessPoolExecutor, work: Callable[[Shard], Part], shard: Shard) -> Part:
+async def _computed(pool: ProcessPoolExecutor, work: Callable[[Shard], Result], shard: Shard) -> Result:
     with starting():
-        part = asyncio.get_running_loop().run_in_executor(pool, work, shard)
-    return await part
+        result = asyncio.get_running_loop().run_in_executor(pool, work, shard)
+    return await result
 
 
 async def carry_out(
@@ -368,47 +361,47 @@ async def carry_out(
 
 
 async def in_order(
-    shards: Iterable[Shard], *, submit: Callable[[Shard], Awaitable[Part]], capacity: Callable[[], int]
-) -> AsyncGenerator[tuple[Shard, Part], None]:
-    """Do shards whose parts are not kept, and yield each with its part, in the order in which they were given.
+    shards: Iterable[Shard], *, submit: Callable[[Shard], Awaitable[Result]], capacity: Callable[[], int]
+) -> AsyncGenerator[tuple[Shard, Result], None]:
+    """Do shards whose results are not kept, and yield each with its result, in the order in which they were given.
 
     Args:
         capacity: As of `carry_out`.
     """
-    begun: collections.deque[tuple[Shard, asyncio.Future[Part]]] = collections.deque()
+    begun: collections.deque[tuple[Shard, asyncio.Future[Result]]] = collections.deque()
     try:
         for shard in shards:
             begun.append((shard, asyncio.ensure_future(submit(shard))))
             while _is_full(begun, capacity()):
-                await _any_done(part for _, part in begun)
+                await _any_done(result for _, result in begun)
                 while begun and begun[0][1].done():
                     yield begun[0][0], begun.popleft()[1].result()
         while begun:
-            await _any_done(part for _, part in begun)
+            await _any_done(result for _, result in begun)
             while begun and begun[0][1].done():
                 yield begun[0][0], begun.popleft()[1].result()
     finally:
-        for _, part in begun:
-            part.cancel()
-        await asyncio.gather(*(part for _, part in begun), return_exceptions=True)
+        for _, result in begun:
+            result.cancel()
+        await asyncio.gather(*(result for _, result in begun), return_exceptions=True)
 
 
-def _is_full(begun: collections.deque[tuple[Shard, asyncio.Future[Part]]], capacity: int) -> bool:
-    return sum(not part.done() for _, part in begun) >= capacity or len(begun) >= _WINDOW * capacity
+def _is_full(begun: collections.deque[tuple[Shard, asyncio.Future[Any]]], capacity: int) -> bool:
+    return sum(not result.done() for _, result in begun) >= capacity or len(begun) >= _WINDOW * capacity
 
 
-async def _any_done(parts: Iterable[asyncio.Future[Part]]) -> None:
+async def _any_done(results: Iterable[asyncio.Future[Any]]) -> None:
     """Wait until one more is done; the first error of those that are is raised."""
-    parts = list(parts)
-    under_way = [part for part in parts if not part.done()]
+    results = list(results)
+    under_way = [each for each in results if not each.done()]
     if under_way:
         await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-    for part in parts:
-        if part.done():
-            part.result()
+    for each in results:
+        if each.done():
+            each.result()
 
 
-async def quarantining(submit: Callable[[Shard], Awaitable[Part]], work: Divisible, shard: Shard) -> Part:
+async def quarantining(submit: Callable[[Shard], Awaitable[Result]], work: Divisible[Result], shard: Shard) -> Result:
     """Carry out a shard. Where it ends its process, its pieces one after the other; those that still do are given up.
 
     Args:

@@ -15,17 +15,18 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from multiprocessing import util
 from multiprocessing.connection import Connection
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from groundbox.dataset.processes import begin, starting
 
-Work: TypeAlias = Callable[[Any], Awaitable[Mapping[str, bytes]]]
+Work: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 _END_S: Final = 20.0
 """For its sandboxes to end. One that takes longer is killed, and they with it."""
+Result = TypeVar("Result")
 
 
 class HostDied(Exception):
@@ -40,14 +41,13 @@ class _Answer(NamedTuple):
     """What a host says of one shard.
 
     Attributes:
-        part: None where it failed.
-        error: The exception, or its words where it cannot be handed over.
+        error: Where it failed: the exception, or its words where it cannot be handed over.
         cpu_s: Processor seconds of the host until now, without its sandboxes.
     """
 
     number: int
-    part: Mapping[str, bytes] | None
-    error: Exception | str
+    result: Any
+    error: Exception | str | None
     cpu_s: float
 
 
@@ -67,7 +67,7 @@ class Host:
             self._process.start()
         theirs.close()
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[int, asyncio.Future[Mapping[str, bytes]]] = {}
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count()
         self._sending = threading.Lock()
         self._work: Work | None = None
@@ -87,7 +87,7 @@ class Host:
         """Whether shards can be given to it."""
         return self._alive
 
-    async def run(self, work: Work, shard: Any) -> Mapping[str, bytes]:
+    async def run(self, work: Callable[[Any], Awaitable[Result]], shard: Any) -> Result:
         """Have it carry out a shard.
 
         Args:
@@ -105,8 +105,8 @@ class Host:
         answered = self._waiting[number] = self._loop.create_future()
         try:
             await asyncio.to_thread(self._send, number, work, shard)
-            part: Mapping[str, bytes] = await answered
-            return part
+            result: Result = await answered
+            return result
         finally:
             self._waiting.pop(number, None)
 
@@ -158,12 +158,10 @@ class Host:
         waiting = self._waiting.get(answer.number)
         if waiting is None or waiting.done():
             return  # nobody waits for it any more
-        if answer.part is not None:
-            waiting.set_result(answer.part)
-        elif isinstance(answer.error, Exception):
-            waiting.set_exception(answer.error)
+        if answer.error is None:
+            waiting.set_result(answer.result)
         else:
-            waiting.set_exception(HostFailed(answer.error))
+            waiting.set_exception(HostFailed(answer.error) if isinstance(answer.error, str) else answer.error)
 
 
 def _serve(theirs: Connection, parent: int) -> None:
@@ -196,14 +194,14 @@ def _order(theirs: Connection) -> tuple[int, Work | None, Any] | None:
 
 
 async def _carry_out(theirs: Connection, sending: asyncio.Lock, number: int, work: Work, shard: Any) -> None:
-    part: Mapping[str, bytes] | None = None
-    error: Exception | str = ""
+    result: Any = None
+    error: Exception | str | None = None
     try:
-        part = await work(shard)
+        result = await work(shard)
     except Exception as raised:
         error = portable(raised)
     async with sending:
-        await asyncio.to_thread(theirs.send, _Answer(number, part, error, time.process_time()))
+        await asyncio.to_thread(theirs.send, _Answer(number, result, error, time.process_time()))
 
 
 def portable(error: Exception) -> Exception | str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from groundbox.dataset import problem as problems
-from groundbox.dataset.problem import Case, Drop, Problem, case_from_json, case_to_json
+import msgspec
+
+from groundbox.dataset.problem import Case, Drop, Problem, case_from_json, from_json, json_words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,50 +116,9 @@ class Item:
         return dataclasses.replace(self, drop=drop)
 
 
-def item_to_json(item: Item) -> dict[str, Any]:
-    """The JSON form of an item."""
-    data = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-    data["case"] = case_to_json(item.case)
-    data["answer"] = None if item.answer is None else dataclasses.asdict(item.answer)
-    data["traced"] = None if item.traced is None else dataclasses.asdict(item.traced)
-    # `asdict` goes into cases, whose values may be no JSON: each part is written by its own function.
-    data["tried"] = [tried_to_json(each) for each in item.tried]
-    data["sought"] = None if item.sought is None else dataclasses.asdict(item.sought)
-    data["drop"] = None if item.drop is None else item.drop.to_json()
-    return data
-
-
-def item_from_json(data: Mapping[str, Any]) -> Item:
-    """The item of the JSON form."""
-    answer, traced, sought, drop = data["answer"], data["traced"], data["sought"], data["drop"]
-    return Item(
-        id=data["id"],
-        problem=data["problem"],
-        case=case_from_json(data["case"]),
-        answer=None if answer is None else answer_from_json(answer),
-        traced=None if traced is None else Traced(**{**traced, "lines": tuple(traced["lines"])}),
-        runnable=data["runnable"],
-        guesses=data["guesses"],
-        tried=tuple(map(tried_from_json, data["tried"])),
-        sought=None if sought is None else Sought(**sought),
-        drop=None if drop is None else Drop.from_json(drop),
-    )
-
-
-def answer_from_json(data: Mapping[str, Any]) -> Answer:
-    """The answer of the JSON form."""
-    fault = data["fault"]
-    return Answer(**{**data, "fault": None if fault is None else Fault(**fault)})
-
-
-def tried_to_json(tried: Tried) -> dict[str, Any]:
-    """The JSON form of a guess that was run."""
-    return {**dataclasses.asdict(tried), "case": case_to_json(tried.case)}
-
-
 def tried_from_json(data: Mapping[str, Any]) -> Tried:
     """The guess of the JSON form."""
-    return Tried(**{**data, "case": case_from_json(data["case"]), "answer": answer_from_json(data["answer"])})
+    return msgspec.convert({**data, "case": case_from_json(data["case"])}, Tried, from_attributes=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -179,53 +138,21 @@ class ProblemRuns:
 
 def dump_part(found: Iterable[ProblemRuns | Drop]) -> bytes:
     """Write a part as lines of JSON."""
-    return b"".join(json.dumps(_to_json(each)).encode() + b"\n" for each in found)
+    lines = ({"drop": each} if isinstance(each, Drop) else each for each in found)
+    return b"".join(json.dumps(each, default=json_words).encode() + b"\n" for each in lines)
 
 
-def read_part(path: Path) -> Iterator[ProblemRuns | Drop]:
+def read_part(part: bytes) -> Iterator[ProblemRuns | Drop]:
     """Read the problems and drops that a part holds."""
-    with path.open("rb") as file:
-        for line in file:
-            yield _from_json(json.loads(line))
+    for line in part.splitlines():
+        data = json.loads(line)
+        if "drop" in data:
+            yield Drop(**data["drop"])
+            continue
+        runs = {"problem": from_json(data["problem"]), "items": list(map(_item_from_json, data["items"]))}
+        yield msgspec.convert({**data, **runs}, ProblemRuns, from_attributes=True)
 
 
-def load_part(data: bytes) -> Iterator[ProblemRuns | Drop]:
-    """Read a part whose bytes are at hand."""
-    return (_from_json(json.loads(line)) for line in data.splitlines())
-
-
-def problems_payload(found: Iterable[Problem | Drop]) -> list[Any]:
-    """Pack problems and drops as a shard's payload."""
-    return [_entry(each) for each in found]
-
-
-def problems_of_payload(data: list[Any]) -> Iterator[Problem | Drop]:
-    """Unpack the problems and drops of a shard's payload."""
-    for each in data:
-        yield Drop.from_json(each["drop"]) if "drop" in each else problems.from_json(each["problem"])
-
-
-def _entry(each: Problem | Drop) -> dict[str, Any]:
-    return {"drop": each.to_json()} if isinstance(each, Drop) else {"problem": problems.to_json(each)}
-
-
-def _to_json(each: ProblemRuns | Drop) -> dict[str, Any]:
-    if isinstance(each, Drop):
-        return {"drop": each.to_json()}
-    return {
-        "problem": problems.to_json(each.problem),
-        "items": [item_to_json(item) for item in each.items],
-        "drops": [drop.to_json() for drop in each.drops],
-        "cpu_s": each.cpu_s,
-    }
-
-
-def _from_json(data: dict[str, Any]) -> ProblemRuns | Drop:
-    if "drop" in data:
-        return Drop.from_json(data["drop"])
-    return ProblemRuns(
-        problem=problems.from_json(data["problem"]),
-        items=tuple(map(item_from_json, data["items"])),
-        drops=tuple(map(Drop.from_json, data["drops"])),
-        cpu_s=data["cpu_s"],
-    )
+def _item_from_json(data: Mapping[str, Any]) -> Item:
+    parts = {"case": case_from_json(data["case"]), "tried": list(map(tried_from_json, data["tried"]))}
+    return msgspec.convert({**data, **parts}, Item, from_attributes=True)

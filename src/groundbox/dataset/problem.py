@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from groundbox.values import literals
 
 WORKER_DIED: Final = "worker-died"
@@ -35,14 +37,9 @@ class Drop:
 
     def to_json(self) -> dict[str, Any]:
         """A line of dropped.jsonl."""
-        data = dataclasses.asdict(self)
-        # Empty fields are left out of dropped.jsonl, but for those that every line has.
-        return {name: each for name, each in data.items() if each or name in ("item", "problem", "stage", "reason")}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Drop:
-        """The drop of a line."""
-        return cls(**data)
+        # Empty fields are left out, but for those that every line has.
+        kept = ("item", "problem", "stage", "reason")
+        return {name: each for name, each in vars(self).items() if each or name in kept}
 
 
 class Absent(enum.Enum):
@@ -163,7 +160,7 @@ def case_to_json(case: Case) -> dict[str, Any]:
     if case.expected is not ABSENT:
         data["expected"] = literals.encode(case.expected)
     if case.shrunk_from is not None:
-        data["shrunk_from"] = dataclasses.asdict(case.shrunk_from)
+        data["shrunk_from"] = vars(case.shrunk_from)
     return data
 
 
@@ -180,28 +177,13 @@ def case_from_json(data: Mapping[str, Any]) -> Case:
     )
 
 
-def to_json(problem: Problem) -> dict[str, Any]:
-    """The JSON form of a problem; also a line of the plain format."""
-    generator = {} if problem.generator is None else {"generator": problem.generator}
-    return {
-        "id": problem.id,
-        "source": problem.source,
-        "statement": problem.statement,
-        "entry": problem.entry,
-        "cases": [case_to_json(case) for case in problem.cases],
-        "provenance": dataclasses.asdict(problem.provenance),
-        **generator,
-    }
+def json_words(value: Any) -> Any:
+    """Give `json.dumps`, as its `default`, the words for a case, a drop or another dataclass: its fields by name."""
+    if isinstance(value, Case):
+        return case_to_json(value)
+    return value.to_json() if isinstance(value, Drop) else vars(value)
 
 
 def from_json(data: Mapping[str, Any]) -> Problem:
-    """The problem of the JSON form."""
-    return Problem(
-        id=data["id"],
-        source=data["source"],
-        statement=data["statement"],
-        entry=data["entry"],
-        cases=tuple(map(case_from_json, data["cases"])),
-        provenance=Provenance(**data["provenance"]),
-        generator=data.get("generator"),
-    )
+    """The problem of its JSON form, which is also a line of the plain format."""
+    return msgspec.convert({**data, "cases": list(map(case_from_json, data["cases"]))}, Problem, from_attributes=True)

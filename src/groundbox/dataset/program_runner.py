@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
-import json
-import zlib
 from typing import Any, Final, Protocol
 
 from groundbox.dataset.cpu_time import CpuMeter
-from groundbox.dataset.executor import Executor, Part, Shard, WorkerDied, is_this_process
-from groundbox.dataset.item import Answer, Fault, answer_from_json
+from groundbox.dataset.executor import Executor, Shard, WorkerDied, is_this_process
+from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.problem import ABSENT, Case
 from groundbox.errors import SandboxLost
 from groundbox.execution import Execution
@@ -147,13 +145,9 @@ class ExecutedRunner:
             return await self._runner.run(request)
         shard = Shard(stage="program", number=next(self._numbers), payload=request)
         try:
-            part = await self._executor.run(self._work, shard)
+            return await self._executor.run(self._work, shard)
         except WorkerDied as died:
             raise SandboxLost(died.reason) from None
-        told = json.loads(part["json"])
-        trace = await asyncio.to_thread(_trace_of, part["trace"]) if "trace" in part else None
-        answer, drawn = answer_from_json(told.pop("answer")), tuple(told.pop("drawn"))
-        return RunResult(**told, answer=answer, drawn=drawn, trace=trace)
 
     def shared(self, hosts: int) -> Runner:
         """See Runner.shared: what runs elsewhere already is not handed over once more."""
@@ -174,25 +168,9 @@ class _One:
         """See Running.shared."""
         return _One(self.runner.shared(hosts))
 
-    async def __call__(self, shard: Shard) -> Part:
+    async def __call__(self, shard: Shard) -> RunResult:
         """See Executor.run."""
-        ran = await self.runner.run(shard.payload)
-        told = {
-            field.name: getattr(ran, field.name) for field in dataclasses.fields(RunResult) if field.name != "trace"
-        }
-        part = {"json": json.dumps({**told, "answer": dataclasses.asdict(ran.answer)}).encode()}
-        return part if ran.trace is None else {"trace": await asyncio.to_thread(_bytes_of, ran.trace), **part}
-
-
-# A long trace takes a good part of a second; the event loop has other programs to look after meanwhile.
-
-
-def _bytes_of(trace: Trace) -> bytes:
-    return zlib.compress(trace.dumps(), 1)
-
-
-def _trace_of(data: bytes) -> Trace:
-    return Trace.loads(zlib.decompress(data), own=True)
+        return await self.runner.run(shard.payload)
 
 
 class SandboxRunner:

@@ -41,7 +41,7 @@ from groundbox.dataset.executor import (
     DIED,
     STALL_S,
     LocalExecutor,
-    Part,
+    Result,
     Running,
     Shard,
     ShardFailed,
@@ -184,13 +184,15 @@ class RayExecutor:
         """See Executor.workers: of one worker process, which is what the work is made for."""
         return _PROGRAMS_AT_ONCE
 
-    async def run(self, work: Running, shard: Shard) -> Part:
+    async def run(self, work: Running[Result], shard: Shard) -> Result:
         """See Executor.run."""
-        return await self._carried_out(work, shard, programs=True)
+        result: Result = await self._carried_out(work, shard, programs=True)
+        return result
 
-    async def compute(self, work: Callable[[Shard], Part], shard: Shard) -> Part:
+    async def compute(self, work: Callable[[Shard], Result], shard: Shard) -> Result:
         """See Executor.compute."""
-        return await self._carried_out(work, shard, programs=False)
+        result: Result = await self._carried_out(work, shard, programs=False)
+        return result
 
     def spent_s(self) -> float:
         """See Executor.spent_s: of the worker processes that run programs."""
@@ -360,7 +362,7 @@ class RayExecutor:
 
     # Shards
 
-    async def _carried_out(self, work: Any, shard: Shard, *, programs: bool) -> Part:
+    async def _carried_out(self, work: Any, shard: Shard, *, programs: bool) -> Any:
         if self._watching is None:
             self._done_at = self._usable_at = self._listed_at = time.monotonic()
             self._room = asyncio.Event()
@@ -507,15 +509,15 @@ class RayExecutor:
                 self._leave(machine, f"a task failed there ({_first_line(error)}), and it does not answer")
             raise _Lost(f"{machine.name}: {machine.away or _first_line(error)}") from None
 
-    def _part(self, shard: Shard, machine: _Machine, answer: Answer, *, programs: bool) -> Part:
-        """The part that an answer brings.
+    def _part(self, shard: Shard, machine: _Machine, answer: Answer, *, programs: bool) -> Any:
+        """What an answer brings.
 
         Raises:
             _Lost: It brings none, for its machine's sake.
             Exception: What the work raised.
         """
         self._spent_s += answer.cpu_s if programs else 0.0
-        if answer.part is not None:
+        if answer.error is None:
             return answer.part
         if isinstance(answer.error, Identity):
             self._refuse(machine, self._identity.differences(answer.error))

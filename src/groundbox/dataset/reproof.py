@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from groundbox.dataset import problem as problems
-from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.item import Answer, Item, Tried, answer_from_json, tried_from_json
+from groundbox.dataset.executor import Shard
+from groundbox.dataset.item import Answer, Item, Tried, tried_from_json
 from groundbox.dataset.item_runs import summary
 from groundbox.dataset.model_telling import Telling, TellingProver, expected_of
 from groundbox.dataset.narration import (
@@ -47,9 +46,29 @@ class Difference:
     detail: str = ""
 
 
+class ItemRun(NamedTuple):
+    """An item's rows, and what its program gives now.
+
+    Attributes:
+        guesses: Traces of the arguments that a search tried.
+    """
+
+    rows: Sequence[Sample]
+    trace: Trace
+    answer: Answer
+    guesses: Sequence[Trace]
+
+
+class Reproved(NamedTuple):
+    """How many claims of an item were proven anew, and what is not as its rows say."""
+
+    claims: int
+    differences: Sequence[Difference]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reproof:
-    """Work for `Executor.compute`; the payload is what `payload` gives."""
+    """Work for `Executor.compute`; the payload is an `ItemRun`."""
 
     narrator: Narrator
     prover: Prover
@@ -57,19 +76,16 @@ class Reproof:
     seed: int
     max_chars: int
 
-    def __call__(self, shard: Shard) -> Part:
-        """See Executor.compute; the part is JSON for `differences_of`."""
-        rows = [Sample(**each) for each in shard.payload["rows"]]
-        trace = Trace.loads(zlib.decompress(shard.payload["trace"]))
-        answer = answer_from_json(shard.payload["answer"])
-        guesses = [Trace.loads(zlib.decompress(each)) for each in shard.payload["guesses"]]
-        view = self._view(rows, trace, answer, guesses)
-        proved = self._proof(rows, view, answer)
-        found = [*run_differences(rows[0], trace, answer), *_claims(rows, proved)]
+    def __call__(self, shard: Shard) -> Reproved:
+        """See Executor.compute."""
+        run: ItemRun = shard.payload
+        rows = run.rows
+        view = self._view(run)
+        proved = self._proof(rows, view, run.answer)
+        found = [*run_differences(rows[0], run.trace, run.answer), *_claims(rows, proved)]
         for row in rows:
             found.extend(self._row(row, telling_of(rows[0]), view))
-        data = {"claims": proved.total, "differences": [dataclasses.asdict(each) for each in found]}
-        return {"json": json.dumps(data).encode()}
+        return Reproved(proved.total, found)
 
     def _proof(self, rows: Sequence[Sample], view: View, answer: Answer) -> Proved:
         row = rows[0]
@@ -102,8 +118,8 @@ class Reproof:
         for failed in () if proved.faithful else proved.failed[:5] or ("the reply is not proven",):
             yield Difference(where=row.id, what="claim", detail=failed)
 
-    def _view(self, rows: Sequence[Sample], trace: Trace, answer: Answer, guesses: Sequence[Trace]) -> View:
-        row = rows[0]
+    def _view(self, run: ItemRun) -> View:
+        row, trace = run.rows[0], run.trace
         traced = summary(trace, stable=row.stable)
         seed = seed_of(row.item, self.seed)
         if row.style in STYLES:
@@ -113,10 +129,16 @@ class Reproof:
         else:
             told = foreign(telling_of(row), style=row.style, detail=row.detail)
         found = problem_of(row)
-        item = Item(id=row.item, problem=row.problem, case=found.cases[0], answer=answer, traced=traced)
-        item = dataclasses.replace(item, tried=tuple(tried_of(rows)))
+        item = Item(
+            id=row.item,
+            problem=row.problem,
+            case=found.cases[0],
+            answer=run.answer,
+            traced=traced,
+            tried=tuple(tried_of(run.rows)),
+        )
         return View(
-            guesses=guesses,
+            guesses=run.guesses,
             problem=found,
             item=item,
             trace=trace,
@@ -140,16 +162,6 @@ def tried_of(rows: Sequence[Sample]) -> list[Tried]:
     """The arguments that an item's rows say were tried."""
     told = next((row.tried for row in rows if row.tried), "[]")
     return [tried_from_json(each) for each in json.loads(told)]
-
-
-def payload(rows: Sequence[Sample], trace: Trace, answer: Answer, guesses: Sequence[Trace] = ()) -> dict[str, Any]:
-    """What a shard of Reproof is given."""
-    return {
-        "guesses": [zlib.compress(each.dumps(), 1) for each in guesses],
-        "rows": [dataclasses.asdict(row) for row in rows],
-        "trace": zlib.compress(trace.dumps(), 1),
-        "answer": dataclasses.asdict(answer),
-    }
 
 
 def problem_of(row: Sample) -> Problem:
@@ -176,7 +188,7 @@ def reasoning_of(row: Sample) -> str:
 
 def run_differences(row: Sample, trace: Trace, answer: Answer) -> Iterator[Difference]:
     """What a new run of a row's program gave that the row does not say."""
-    output = plain_json(dataclasses.asdict(answer))
+    output = plain_json(answer)
     if output != row.output:
         yield Difference(where=row.item, what="output", detail=f"{row.output[:300]} there, {output[:300]} now")
     if not trace.complete:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from groundbox.dataset import files, optional_imports
-from groundbox.dataset.problem import Drop
+from groundbox.dataset.problem import Drop, json_words
 from groundbox.dataset.selection import SPLITS, TRAIN
 
 
@@ -91,8 +91,11 @@ TYPES: Final[Mapping[str, str]] = {
 
 
 def plain_json(data: Any) -> str:
-    """JSON in one form. Keys keep their order: a dict that a program is given has one, and the program may see it."""
-    return json.dumps(data, ensure_ascii=False)
+    """JSON in one form, also of dataclasses.
+
+    Keys keep their order: a dict that a program is given has one, and the program may see it.
+    """
+    return json.dumps(data, ensure_ascii=False, default=json_words)
 
 
 WRITE: Final = "write"

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-import zlib
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from groundbox.dataset import argument_search, input_generation, item, selection, signature
+from groundbox.dataset import argument_search, input_generation, selection, signature
 from groundbox.dataset.cpu_time import CpuMeter, CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Executor, Part, Shard
 from groundbox.dataset.input_reduction import Measure, Search
-from groundbox.dataset.item import Item, ProblemRuns, Sought, Tried
+from groundbox.dataset.item import Item, ProblemRuns, Sought, Tried, dump_part
 from groundbox.dataset.item_runs import (
     DRAWS,
     READS_CLOCK,
@@ -85,8 +84,6 @@ class _First:
 class RunWork:
     """Work for `Executor.run`: problems and drops in, items and their traces out.
 
-    The payload of its shards is what `item.problems_payload` gives.
-
     Attributes:
         meter: Of the problem that is at work.
     """
@@ -105,8 +102,8 @@ class RunWork:
         """See Executor.run."""
         traces: dict[str, bytes] = {}
         # All problems at once; the runner bounds how many programs run.
-        found = await _all(self._one(each, traces) for each in item.problems_of_payload(shard.payload))
-        return {"traces": packed(traces), "jsonl": item.dump_part(found)}
+        found = await _all(self._one(each, traces) for each in shard.payload)
+        return {"traces": packed(traces), "jsonl": dump_part(found)}
 
     def pieces(self, shard: Shard) -> list[Shard]:
         """See Divisible.pieces: a problem each."""
@@ -121,8 +118,8 @@ class RunWork:
 
     def given_up(self, piece: Shard, reason: str) -> Part:
         """See Divisible.given_up."""
-        found = [_given_up(each, reason) for each in item.problems_of_payload(piece.payload)]
-        return {"traces": packed({}), "jsonl": item.dump_part(found)}
+        found = [_given_up(each, reason) for each in piece.payload]
+        return {"traces": packed({}), "jsonl": dump_part(found)}
 
     async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> ProblemRuns | Drop:
         if isinstance(each, Drop):
@@ -209,10 +206,10 @@ class RunWork:
             "seed": seed_of(name or item.id, options.seed),
         }
         # To another process, since a telling takes seconds and this event loop watches sandboxes meanwhile.
-        shard = Shard(stage=SMALLER, number=0, payload={**telling, "trace": zlib.compress(trace.dumps(), 1)})
-        found = await self.executor.compute(work, shard)
-        self.meter.cpu_s += float(found["cpu_s"])
-        return found["why"].decode()
+        shard = Shard(stage=SMALLER, number=0, payload={**telling, "trace": trace})
+        why, cpu_s = await self.executor.compute(work, shard)
+        self.meter.cpu_s += cpu_s
+        return why
 
     async def _settled(self, problem: Problem, first: list[_First], traces: dict[str, bytes]) -> AsyncIterator[Item]:
         """The items, with smaller inputs where those are wanted and found."""
@@ -325,25 +322,24 @@ class RunWork:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tellable:
-    """Work for `Executor.compute`: a trace in, why it cannot be told whole out, and what it took to see."""
+    """Work for `Executor.compute`: a trace in, why it cannot be told whole out, and processor seconds to see that."""
 
     untold: Untold
     max_chars: int
     cpu_s: float
 
-    def __call__(self, shard: Shard) -> Part:
+    def __call__(self, shard: Shard) -> tuple[str, float]:
         """See Executor.compute."""
-        given, begun = shard.payload, time.process_time()
-        trace = Trace.loads(zlib.decompress(given["trace"]), own=True)
+        begun = time.process_time()
         try:
             with cpu_limit(self.cpu_s):
-                why = self.untold(trace, style=given["style"], seed=given["seed"], max_chars=self.max_chars)
+                why = self.untold(**shard.payload, max_chars=self.max_chars)
         except CpuTimeExceeded:
             why = "slow"
         except Exception:
             # What the narrator cannot tell at all is named by the stage `narrate`, with its reason.
             why = ""
-        return {"why": why.encode(), "cpu_s": repr(time.process_time() - begun).encode()}
+        return why, time.process_time() - begun
 
 
 def _given_up(each: Problem | Drop, reason: str) -> ProblemRuns | Drop:

@@ -7,18 +7,19 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from groundbox.dataset import item, problem, prompts
+import msgspec
+
+from groundbox.dataset import prompts
 from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.item import Item, ProblemRuns, tried_to_json
+from groundbox.dataset.item import Item, ProblemRuns, read_part
 from groundbox.dataset.item_runs import length_of, some_of, unpacked
 from groundbox.dataset.narration import Mended, Narrator, Prover, Told, claims_in, derived, narrate
 from groundbox.dataset.narration import prove_item as prove
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.problem import WORKER_DIED, Drop, Problem
+from groundbox.dataset.problem import WORKER_DIED, Drop, Problem, json_words
 from groundbox.dataset.sample_files import Sample, plain_json
 from groundbox.dataset.tasks import registry as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds
@@ -75,9 +76,7 @@ class SampleWork:
             name: self._lesson(*pairs[name], trace, wanted[name], _guesses(pairs[name][1], packed))
             for name, trace in unpacked(packed, frozenset(wanted))
         }
-        lines = [to_json(lessons[name]) for name in pairs]
-        lines.append({"cpu_s": time.process_time() - begun})
-        return {"jsonl": b"".join(json.dumps(each).encode() + b"\n" for each in lines)}
+        return _part([*(lessons[name] for name in pairs), {"cpu_s": time.process_time() - begun}])
 
     def pieces(self, shard: Shard) -> list[Shard]:
         """See Divisible.pieces: an item each."""
@@ -95,8 +94,7 @@ class SampleWork:
         """See Divisible.given_up."""
         pairs = _items(piece.payload["jsonl"], piece.payload["wanted"])
         dropped = [item.dropped("prove", WORKER_DIED, reason) for _, item in pairs.values()]
-        lines = [to_json(SampledItem(item=item.id, drop=item.drop)) for item in dropped]
-        return {"jsonl": b"".join(json.dumps(each).encode() + b"\n" for each in lines)}
+        return _part([SampledItem(item=item.id, drop=item.drop) for item in dropped])
 
     def _lesson(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace]) -> SampledItem:
         limit = self.options.lesson_cpu_s
@@ -172,16 +170,19 @@ def payload(wanted: Mapping[str, str], ran: Mapping[str, bytes]) -> dict[str, An
     return {"wanted": dict(wanted), "jsonl": ran["jsonl"], "traces": ran["traces"]}
 
 
-def read(path: Path) -> Iterator[SampledItem | float]:
+def read(part: bytes) -> Iterator[SampledItem | float]:
     """The lessons of a part, then the processor seconds that they took."""
-    with path.open("rb") as file:
-        for line in file:
-            data = json.loads(line)
-            yield data["cpu_s"] if "cpu_s" in data else from_json(data)
+    for line in part.splitlines():
+        data = json.loads(line)
+        yield data["cpu_s"] if "cpu_s" in data else msgspec.convert(data, SampledItem)
+
+
+def _part(lines: Sequence[SampledItem | dict[str, float]]) -> Part:
+    return {"jsonl": b"".join(json.dumps(each, default=json_words).encode() + b"\n" for each in lines)}
 
 
 def _items(part: bytes, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, Item]]:
-    found = (each for each in item.load_part(part) if isinstance(each, ProblemRuns))
+    found = (each for each in read_part(part) if isinstance(each, ProblemRuns))
     return {item.id: (each.problem, item) for each in found for item in each.items if item.id in wanted}
 
 
@@ -234,10 +235,10 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
         source=source.source,
         entry=source.entry,
         statement=source.statement,
-        case=plain_json(problem.case_to_json(item.case)),
-        output=plain_json(dataclasses.asdict(answer)),
+        case=plain_json(item.case),
+        output=plain_json(answer),
         outcome="ok" if answer.fault is None else "error",
-        tried=plain_json([tried_to_json(each) for each in item.tried]) if draft.case is not None else "",
+        tried=plain_json(item.tried) if draft.case is not None else "",
         trace_sha256=traced.sha256,
         records=traced.records,
         steps=traced.steps,
@@ -245,7 +246,7 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
         stable=traced.stable,
         difficulty=_difficulty(view.trace, told),
         licence=source.provenance.licence,
-        provenance=plain_json(dataclasses.asdict(source.provenance)),
+        provenance=plain_json(source.provenance),
     )
 
 
@@ -255,25 +256,3 @@ def _difficulty(trace: Trace, told: Told) -> float:
     # In a script there may be no activation but the module's.
     depth = max((each.depth for each in trace.structure.activations.values()), default=1)
     return round(math.log2(1 + lines) + math.log2(depth), 3)
-
-
-def to_json(lesson: SampledItem) -> dict[str, Any]:
-    """The JSON form of a lesson."""
-    data = {field.name: getattr(lesson, field.name) for field in dataclasses.fields(lesson)}
-    data["samples"] = [dataclasses.asdict(each) for each in lesson.samples]
-    data["drop"] = None if lesson.drop is None else lesson.drop.to_json()
-    return data
-
-
-def from_json(data: Mapping[str, Any]) -> SampledItem:
-    """The lesson of the JSON form."""
-    drop = data["drop"]
-    return SampledItem(
-        **{
-            **data,
-            "samples": tuple(Sample(**each) for each in data["samples"]),
-            "drop": None if drop is None else Drop.from_json(drop),
-            "left_out": tuple(data["left_out"]),
-            "faults": tuple(data["faults"]),
-        }
-    )

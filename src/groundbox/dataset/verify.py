@@ -16,17 +16,17 @@ import dataclasses
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset import files, sample_files
 from groundbox.dataset.build import REPORT, Tools, read_report
-from groundbox.dataset.executor import Executor, Listwise, Part, Shard, in_order, listed, quarantining, values
-from groundbox.dataset.item_runs import Seeds
-from groundbox.dataset.problem import WORKER_DIED, Problem
-from groundbox.dataset.program_runner import Request, Runner, same
-from groundbox.dataset.reproof import Difference, Reproof, payload, problem_of, tried_of
+from groundbox.dataset.executor import Executor, Listwise, Shard, run_in_order
+from groundbox.dataset.item_runs import RunLimits, Seeds
+from groundbox.dataset.problem import WORKER_DIED, Case, Problem
+from groundbox.dataset.program_runner import Request, Runner, RunResult, same
+from groundbox.dataset.reproof import Difference, ItemRun, Reproof, Reproved, problem_of, tried_of
 from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.selection import SPLITS
 from groundbox.dataset.tasks.checking import answer_of, right_by_running
@@ -70,21 +70,15 @@ async def verify(folder: Path, tools: Tools) -> Verified:
             seed=arguments["seed"],
             max_chars=arguments["max_chars"],
         ),
-        cpu_s=arguments["patience"]["cpu_s"],
-        traced_cpu_s=arguments["patience"]["traced_cpu_s"],
+        limits=RunLimits(**arguments["patience"]),
     )
-    verified = in_order(
-        _shards(folder),
-        submit=lambda shard: quarantining(lambda each: executor.run(work, each), work, shard),
-        capacity=lambda: executor.capacity,
-    )
-    async with contextlib.aclosing(verified):
-        async for shard, part in verified:
-            for rows, told in zip(shard.payload, values(part), strict=True):
+    async with contextlib.aclosing(run_in_order(_shards(folder), work, executor)) as verified:
+        async for shard, results in verified:
+            for rows, told in zip(shard.payload, results, strict=True):
                 found.items += 1
                 found.samples += len(rows)
-                found.claims += told["claims"]
-                found.differences.extend(Difference(**each) for each in told["differences"])
+                found.claims += told.claims
+                found.differences.extend(told.differences)
             tools.progress.step(STAGE, found.samples, report["samples"], resumed=False)
     tools.progress.end()
     if found.samples != report["samples"]:
@@ -104,63 +98,54 @@ def options_of(folder: Path) -> TraceOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verification(Listwise):
-    """Work for `Executor.run`: items in, each as its rows, and out the number of claims and the differences of each."""
+    """Work for `Executor.run`: items in, each as its rows, and out a `Reproved` for each."""
 
     runner: Runner
     executor: Executor
     reproof: Reproof
-    cpu_s: float
-    traced_cpu_s: float
+    limits: RunLimits
 
     def shared(self, hosts: int) -> Verification:
         """See Running.shared."""
         return dataclasses.replace(self, runner=self.runner.shared(hosts), executor=self.executor.shared(hosts))
 
-    async def __call__(self, shard: Shard) -> Part:
+    async def __call__(self, shard: Shard) -> list[Reproved]:
         """See Executor.run."""
-        items = [[Sample(**row) for row in rows] for rows in shard.payload]
-        return listed(await asyncio.gather(*map(self._one, itertools.count(), items)))
+        return await asyncio.gather(*map(self._one, itertools.count(), shard.payload))
 
-    def lost(self, entry: Sequence[Mapping[str, Any]], reason: str) -> dict[str, Any]:
+    def lost(self, entry: Sequence[Sample], reason: str) -> Reproved:
         """See Listwise.lost."""
-        return _told(0, [Difference(where=entry[0]["item"], what=WORKER_DIED, detail=reason)])
+        return Reproved(0, [Difference(where=entry[0].item, what=WORKER_DIED, detail=reason)])
 
-    async def _one(self, number: int, rows: Sequence[Sample]) -> dict[str, Any]:
+    async def _one(self, number: int, rows: Sequence[Sample]) -> Reproved:
         problem = problem_of(rows[0])
-        ran = await self.runner.run(
+        ran = await self._traced(problem, problem.cases[0])
+        if ran.trace is None or ran.outcome != rows[0].outcome:
+            words = f"{rows[0].outcome} there, {ran.outcome} now"
+            return Reproved(0, [Difference(where=rows[0].item, what="outcome", detail=words)])
+        guesses, other = await self._guesses(rows, problem)
+        shard = Shard(stage=STAGE, number=number, payload=ItemRun(rows, ran.trace, ran.answer, guesses))
+        found = await self.executor.compute(self.reproof, shard)
+        return Reproved(found.claims, [*other, *found.differences, *await self._calls(rows)])
+
+    async def _traced(self, problem: Problem, case: Case) -> RunResult:
+        return await self.runner.run(
             Request(
                 source=problem.source,
                 entry=problem.entry,
-                case=problem.cases[0],
+                case=case,
                 hash_seed=Seeds().traced,
                 traced=True,
-                cpu_s=self.traced_cpu_s,
+                cpu_s=self.limits.traced_cpu_s,
             )
         )
-        if ran.trace is None or ran.outcome != rows[0].outcome:
-            words = f"{rows[0].outcome} there, {ran.outcome} now"
-            return _told(0, [Difference(where=rows[0].item, what="outcome", detail=words)])
-        guesses, other = await self._guesses(rows, problem)
-        shard = Shard(stage=STAGE, number=number, payload=payload(rows, ran.trace, ran.answer, guesses))
-        found = json.loads((await self.executor.compute(self.reproof, shard))["json"])
-        differences = [*other, *(Difference(**each) for each in found["differences"])]
-        return _told(found["claims"], [*differences, *await self._calls(rows)])
 
     async def _guesses(self, rows: Sequence[Sample], problem: Problem) -> tuple[list[Trace], list[Difference]]:
         """New runs of the arguments that a search tried."""
         traces: list[Trace] = []
         found: list[Difference] = []
         for number, each in enumerate(tried_of(rows)):
-            ran = await self.runner.run(
-                Request(
-                    source=problem.source,
-                    entry=problem.entry,
-                    case=each.case,
-                    hash_seed=Seeds().traced,
-                    traced=True,
-                    cpu_s=self.traced_cpu_s,
-                )
-            )
+            ran = await self._traced(problem, each.case)
             if ran.trace is None or ran.trace.header.sha256 != each.sha256 or not same(ran.answer, each.answer):
                 name = guess_name(rows[0].item, number)
                 found.append(
@@ -176,14 +161,10 @@ class Verification(Listwise):
         for row in rows:
             check = json.loads(row.check)
             if check["kind"] == "call" and not await right_by_running(
-                check, answer_of(row.reply), problem=problem_of(row), runner=self.runner, cpu_s=self.cpu_s
+                check, answer_of(row.reply), problem=problem_of(row), runner=self.runner, cpu_s=self.limits.cpu_s
             ):
                 found.append(Difference(where=row.id, what="check", detail=f"{row.answer} does not give the result"))
         return found
-
-
-def _told(claims: int, differences: Iterable[Difference]) -> dict[str, Any]:
-    return {"claims": claims, "differences": [dataclasses.asdict(each) for each in differences]}
 
 
 def _files(folder: Path, report: Mapping[str, Any]) -> Iterator[Difference]:
@@ -233,7 +214,7 @@ def _shards(folder: Path) -> Iterator[Shard]:
     """Items as their rows, some in each."""
     items = sample_files.read_items(folder / sample_files.SAMPLES)
     for number in itertools.count():
-        chunk = [[dict(vars(row)) for row in rows] for rows in itertools.islice(items, _SHARD_ITEMS)]
+        chunk = list(itertools.islice(items, _SHARD_ITEMS))
         if not chunk:
             return
         yield Shard(stage=STAGE, number=number, payload=chunk)

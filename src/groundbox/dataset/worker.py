@@ -12,12 +12,12 @@ import pickle
 import platform
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from groundbox.dataset import files
-from groundbox.dataset.executor import Part, Shard
+from groundbox.dataset.executor import Shard
 from groundbox.dataset.hosts import portable
 from groundbox.dataset.processes import NEW_OBJECTS
 from groundbox.errors import EnvironmentFailed, GroundboxError
@@ -58,13 +58,12 @@ class Answer(NamedTuple):
     """What a worker process says of a shard.
 
     Attributes:
-        part: None where it failed.
-        error: The exception, or its words; the identity where it is another one.
+        error: Where it failed: the exception, or its words; the identity where it is another one.
         cpu_s: Processor seconds that the process spent on it, without its sandboxes.
     """
 
-    part: Mapping[str, bytes] | None
-    error: Exception | Identity | str
+    part: Any
+    error: Exception | Identity | str | None
     cpu_s: float
 
 
@@ -126,8 +125,8 @@ def serve(expected: Identity, data: bytes, shard: Shard, programs: bool) -> Answ
     begun = time.process_time()
     if _own(expected.of) != expected:
         return Answer(None, _own(expected.of), 0.0)
-    part: Mapping[str, bytes] | None = None
-    error: Exception | str = ""
+    part: Any = None
+    error: Exception | str | None = None
     try:
         work = _work(data)
         part = PORTAL.call(_awaited(work, shard)) if programs else work(shard)
@@ -162,5 +161,5 @@ def _work(data: bytes) -> Any:
     return work
 
 
-async def _awaited(work: Callable[[Shard], Coroutine[Any, Any, Part]], shard: Shard) -> Part:
+async def _awaited(work: Callable[[Shard], Coroutine[Any, Any, Any]], shard: Shard) -> Any:
     return await work(shard)

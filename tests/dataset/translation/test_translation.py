@@ -62,6 +62,9 @@ class Judge:
     def trimmed(self, telling):
         return telling
 
+    def accepts(self, proved):
+        return proved.faithful
+
     async def prove(self, telling):
         right = "6" in telling.text and "7" not in telling.text
         return Verdict(right, [] if right else list(self.failed), ((0, len(telling.text)),))

@@ -24,7 +24,6 @@ from groundbox.dataset.cpu_time import BuildClock
 from groundbox.dataset.executor import Shard, carry_out
 from groundbox.dataset.part_store import Store
 from groundbox.dataset.problem import Drop
-from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.translation import item
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.item import Retelling
@@ -116,7 +115,7 @@ class _Translation:
         items = sample_files.read_items(self.folder / sample_files.SAMPLES)
         for number, rows in enumerate(itertools.islice(items, self.options.limit)):
             self.count = number + 1
-            yield Shard(stage=item.STAGE, number=number, payload=list(map(_plain, rows)))
+            yield Shard(stage=item.STAGE, number=number, payload=rows)
 
     def _write(self) -> None:
         statistics, counts, drops = BuildStatistics(), Counts(), list[Drop]()
@@ -156,10 +155,6 @@ class _Translation:
         report = {**facts, "seconds": self.clock.seconds(), "files": digests, "arguments": arguments}
         files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
         self.store.finish({**digests, REPORT: files.digest(self.out / REPORT)})
-
-
-def _plain(sample: Sample) -> dict[str, Any]:
-    return dict(vars(sample))
 
 
 def _source(folder: Path, out: Path) -> dict[str, Any]:

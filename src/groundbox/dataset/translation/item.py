@@ -12,13 +12,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.dataset import shard_samples
+import msgspec
+
 from groundbox.dataset.executor import Executor, Part, Shard
 from groundbox.dataset.item import Answer
 from groundbox.dataset.item_runs import RunLimits, Runs, Seeds, compressed
 from groundbox.dataset.model_telling import Expected, Telling, TellingProver, expected_of, without_last
 from groundbox.dataset.narration import Proved
-from groundbox.dataset.problem import Drop, Problem
+from groundbox.dataset.problem import Drop, Problem, json_words
 from groundbox.dataset.program_runner import Runner
 from groundbox.dataset.reproof import problem_of, run_differences
 from groundbox.dataset.sample_files import Sample
@@ -28,7 +29,7 @@ from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.dataset.translation.prompts import Shown
-from groundbox.dataset.translation.trace_work import Proving, Showing, TraceWork, Unfit, proved_from_json
+from groundbox.dataset.translation.trace_work import Proving, Showing, Told, Unfit
 from groundbox.dataset.translation.translator import UNPROVEN, Translation, translate
 from groundbox.errors import SandboxLost
 
@@ -82,34 +83,12 @@ class _Metered:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Judgement:
-    """A proof, and whether it is of enough of the text."""
-
-    proved: Proved
-    least_coverage: float
-
-    @property
-    def faithful(self) -> bool:
-        return self.proved.faithful and self.proved.coverage >= self.least_coverage
-
-    @property
-    def failed(self) -> Sequence[str]:
-        return self.proved.failed
-
-    @property
-    def sentences(self) -> Sequence[tuple[int, int]]:
-        return self.proved.sentences
-
-    @property
-    def refuted(self) -> int:
-        return self.proved.refuted
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class _ItemJudge:
-    """Holds tellings of one item against its record, by `TraceWork`."""
+    """Holds tellings of one item against its record, in other processes."""
 
-    trace_work: TraceWork
+    executor: Executor
+    number: int
+    trace: bytes
     row: Sample
     expected: Expected
     prover: TellingProver
@@ -118,20 +97,22 @@ class _ItemJudge:
     def trimmed(self, telling: Telling) -> Telling:
         return without_last(telling, lambda last: _is_answer(last, self.row))
 
-    async def prove(self, telling: Telling) -> _Judgement:
-        return self._judged(await self.trace_work.prove(self._work(mend=False), telling, self.expected))
+    def accepts(self, proved: Proved) -> bool:
+        return proved.faithful and proved.coverage >= self.options.least_coverage
 
-    async def mend(self, telling: Telling) -> tuple[Telling, _Judgement] | None:
-        found = await self.trace_work.mend(self._work(mend=True), telling, self.expected)
-        if found is None or not self._judged(found[1]).faithful:
-            return None
-        return found[0], self._judged(found[1])
+    async def prove(self, telling: Telling) -> Proved:
+        found = await self._computed("prove", telling)
+        assert found is not None  # only where sentences were to be left out
+        return found[1]
 
-    def _judged(self, proved: Proved) -> _Judgement:
-        return _Judgement(proved=proved, least_coverage=self.options.least_coverage)
+    async def mend(self, telling: Telling) -> tuple[Telling, Proved] | None:
+        found = await self._computed("mend", telling)
+        return found if found is not None and self.accepts(found[1]) else None
 
-    def _work(self, *, mend: bool) -> Proving:
-        return Proving(prover=self.prover, cpu_s=self.options.proof_cpu_s, mend=mend)
+    async def _computed(self, stage: str, telling: Telling) -> tuple[Telling, Proved] | None:
+        work = Proving(prover=self.prover, cpu_s=self.options.proof_cpu_s, mend=stage == "mend")
+        payload = Told(telling=telling, trace=self.trace, expected=self.expected)
+        return await self.executor.compute(work, Shard(stage=stage, number=self.number, payload=payload))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -151,17 +132,15 @@ class Retelling:
 
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
-        rows, model = [Sample(**each) for each in shard.payload], _Metered(self.model)
+        rows, model = shard.payload, _Metered(self.model)
         try:
             found = await self._retold(rows, shard.number, model)
         # The item is dropped; its answers so far were paid for and are counted.
         except (Unfit, SandboxLost) as error:
-            reason = error.reason if isinstance(error, Unfit) else "sandbox-lost"
-            found = _dropped(rows[0], reason, str(error))
-        found = model.added_to(found)
-        return {
-            "jsonl": json.dumps(dataclasses.asdict(found) | {"lesson": shard_samples.to_json(found.lesson)}).encode()
-        }
+            reason, detail = error.args if isinstance(error, Unfit) else ("sandbox-lost", str(error))
+            drop = Drop(item=rows[0].item, problem=rows[0].problem, stage=STAGE, reason=reason, detail=detail)
+            found = Retold(lesson=SampledItem(item=rows[0].item, drop=drop))
+        return {"jsonl": json.dumps(model.added_to(found), default=json_words).encode()}
 
     async def _retold(self, rows: Sequence[Sample], number: int, model: Model) -> Retold:
         open_rows = [row for row in rows if row.task in RETOLD]
@@ -169,16 +148,20 @@ class Retelling:
             raise Unfit("no-question", f"it has no question of the kinds {', '.join(RETOLD)}")
         row, problem = open_rows[0], problem_of(open_rows[0])
         answer, trace = await self._run_again(row, problem)
-        trace_work = TraceWork(executor=self.executor, number=number, trace=trace)
-        shown = _shown(problem, answer, await trace_work.show(self._showing()))
+        showing = Showing(prompt=self.options.prompt, max_chars=self.options.max_trace_chars)
+        text = await self.executor.compute(showing, Shard(stage="show", number=number, payload=trace))
         judge = _ItemJudge(
-            trace_work=trace_work,
+            executor=self.executor,
+            number=number,
+            trace=trace,
             row=row,
             expected=expected_of(answer, problem.entry),
             prover=self.prover,
             options=self.options,
         )
-        found = await translate(model, shown, judge, style=self.options.prompt, tells=self.options.tells)
+        found = await translate(
+            model, _shown(problem, answer, text), judge, style=self.options.prompt, tells=self.options.tells
+        )
         return self._judged(open_rows, found)
 
     async def _run_again(self, row: Sample, problem: Problem) -> tuple[Answer, bytes]:
@@ -192,30 +175,17 @@ class Retelling:
             raise Unfit("run-differs", f"{difference.what}: {difference.detail}")
         return ran.answer, await asyncio.to_thread(compressed, ran.trace)
 
-    def _showing(self) -> Showing:
-        return Showing(prompt=self.options.prompt, max_chars=self.options.max_trace_chars)
-
     def _judged(self, rows: Sequence[Sample], found: Translation) -> Retold:
-        first, last = _proof(found.first), _proof(found.verdict)
-        if found.ok and last is not None and found.telling is not None:
-            samples = tuple(self._row(row, found.telling, last) for row in rows)
-            lesson = SampledItem(
-                item=rows[0].item,
-                samples=samples,
-                claims=last.total,
-                proven=last.proven,
-                left_out=found.telling.left_out,
-            )
+        last, telling = found.verdict, found.telling
+        lesson = SampledItem(item=rows[0].item, claims=last.total if last else 0, proven=last.proven if last else 0)
+        if found.ok and last is not None and telling is not None:
+            samples = tuple(self._row(row, telling, last) for row in rows)
+            lesson = dataclasses.replace(lesson, samples=samples, left_out=telling.left_out)
         else:
-            lesson = SampledItem(
-                item=rows[0].item,
-                drop=_drop(rows[0], found, last),
-                claims=last.total if last else 0,
-                proven=last.proven if last else 0,
-            )
+            lesson = dataclasses.replace(lesson, drop=_drop(rows[0], found))
         return Retold(
             lesson=lesson,
-            first=first,
+            first=found.first,
             last=last,
             repaired=found.repaired,
             fell_back=found.fell_back,
@@ -240,9 +210,7 @@ class Retelling:
 
 def read(data: bytes) -> Retold:
     """Return what a part holds."""
-    found: dict[str, Any] = json.loads(data)
-    proofs = {name: proved_from_json(found[name]) if found[name] else None for name in ("first", "last")}
-    return Retold(**{**found, **proofs, "lesson": shard_samples.from_json(found["lesson"])})
+    return msgspec.convert(json.loads(data), Retold)
 
 
 def _is_answer(line: str, row: Sample) -> bool:
@@ -274,12 +242,8 @@ def _result(entry: str | None, answer: Answer) -> str:
     return f"So {name} returns {answer.text}." if answer.text else f"what {name} returns."
 
 
-def _proof(verdict: object) -> Proved | None:
-    return verdict.proved if isinstance(verdict, _Judgement) else None
-
-
-def _drop(row: Sample, found: Translation, last: Proved | None) -> Drop:
-    reason, detail, facts = found.reason, found.detail, dict[str, Any]()
+def _drop(row: Sample, found: Translation) -> Drop:
+    reason, detail, last, facts = found.reason, found.detail, found.verdict, dict[str, Any]()
     if last is not None:
         detail = f"{last.proven} of {last.total} claims are proven, {last.coverage:.0%} of the sentences can be checked"
         facts["failed"] = list(last.failed)
@@ -291,11 +255,6 @@ def _drop(row: Sample, found: Translation, last: Proved | None) -> Drop:
     if found.telling is not None and found.telling.claims:
         facts["claims"] = found.telling.claims
     return Drop(item=row.item, problem=row.problem, stage=STAGE, reason=reason, detail=detail, facts=facts)
-
-
-def _dropped(row: Sample, reason: str, detail: str) -> Retold:
-    drop = Drop(item=row.item, problem=row.problem, stage=STAGE, reason=reason, detail=detail)
-    return Retold(lesson=SampledItem(item=row.item, drop=drop))
 
 
 def run_limits_of(arguments: Mapping[str, Any]) -> RunLimits:

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from groundbox.dataset import model_telling
 from groundbox.dataset.model_telling import NotClaims, Telling
+from groundbox.dataset.narration import Proved
 from groundbox.dataset.translation import prompts
 from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.dataset.translation.endpoint import Model
@@ -33,36 +34,19 @@ _MOST_READ: Final = 40
 _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 
 
-class Verdict(Protocol):
-    """Verdict of the prover on a telling."""
-
-    @property
-    def faithful(self) -> bool:
-        """Tell whether everything that has to be proven is, and the answer is told and right."""
-
-    @property
-    def failed(self) -> Sequence[str]:
-        """Return what is wrong, in words for its writer."""
-
-    @property
-    def sentences(self) -> Sequence[tuple[int, int]]:
-        """Where the sentences begin and end."""
-
-    @property
-    def refuted(self) -> int:
-        """Claims of which the record shows otherwise."""
-
-
 class Judge(Protocol):
     """Holds tellings of one run against its record."""
 
     def trimmed(self, telling: Telling) -> Telling:
         """A telling without a last line that is nothing but the right answer."""
 
-    async def prove(self, telling: Telling) -> Verdict:
+    def accepts(self, proved: Proved) -> bool:
+        """Tell whether everything that has to be proven is, the answer is told and right, and enough can be checked."""
+
+    async def prove(self, telling: Telling) -> Proved:
         """The proof of a telling."""
 
-    async def mend(self, telling: Telling) -> tuple[Telling, Verdict] | None:
+    async def mend(self, telling: Telling) -> tuple[Telling, Proved] | None:
         """A telling without the sentences that fail, with its proof; None where that does not help."""
 
 
@@ -85,8 +69,8 @@ class Translation:
     """
 
     telling: Telling | None = None
-    verdict: Verdict | None = None
-    first: Verdict | None = None
+    verdict: Proved | None = None
+    first: Proved | None = None
     reason: str = ""
     detail: str = ""
     raw: str = ""
@@ -178,8 +162,8 @@ class _Work:
 
     async def _proven(self, telling: Telling) -> Translation:
         verdict = await self._judge.prove(telling)
-        found = Translation(telling=telling, verdict=verdict, reason="" if verdict.faithful else UNPROVEN)
-        if self._tells != "reader" or verdict.faithful or self._reader_refused or not verdict.sentences:
+        found = self._held(telling, verdict)
+        if self._tells != "reader" or found.ok or self._reader_refused or not verdict.sentences:
             return found
         # Read only what is silent or unclear, never what is false.
         if verdict.refuted:  # a reader may mend in silence what it reads
@@ -191,8 +175,11 @@ class _Work:
             return found
         if read is None:
             return found
-        again = await self._judge.prove(read)
-        return Translation(telling=read, verdict=again, reason="" if again.faithful else UNPROVEN, read=True)
+        return dataclasses.replace(self._held(read, await self._judge.prove(read)), read=True)
+
+    def _held(self, telling: Telling, proved: Proved) -> Translation:
+        reason = "" if self._judge.accepts(proved) else UNPROVEN
+        return Translation(telling=telling, verdict=proved, reason=reason)
 
     async def _read(self, telling: Telling, spans: Sequence[tuple[int, int]]) -> Telling | None:
         """Prose with the claims that the model reads in it; None where its answers are none."""

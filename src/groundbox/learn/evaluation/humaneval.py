@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset.executor import Executor, Listwise, LocalExecutor, Part, Shard, listed, values_of
+from groundbox.dataset.executor import Executor, Listwise, LocalExecutor, Shard, values_of
 from groundbox.dataset.problem import WORKER_DIED
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.evaluation import records
@@ -140,7 +140,7 @@ async def judge_all(
     executor = executor or LocalExecutor(workers, hosts=1)
     work = Grading(limits=limits, options=options, at_once=_AT_ONCE * executor.workers)
     entries = [(problems[each.task_id], each) for each in samples]
-    return [Verdict(**each) for each in await values_of(work, entries, executor, stage="humaneval")]
+    return await values_of(work, entries, executor, stage="humaneval")
 
 
 class Grading(Listwise):
@@ -154,15 +154,14 @@ class Grading(Listwise):
         """See Running.shared."""
         return Grading(limits=self._limits, options=self._options, at_once=-(-self._at_once // hosts))
 
-    async def __call__(self, shard: Shard) -> Part:
+    async def __call__(self, shard: Shard) -> list[Verdict]:
         """See Executor.run."""
         async with Judge(limits=self._limits, options=self._options) as court:
-            found = await asyncio.gather(*(self._one(court, *each) for each in shard.payload))
-        return listed([dataclasses.asdict(each) for each in found])
+            return await asyncio.gather(*(self._one(court, *each) for each in shard.payload))
 
-    def lost(self, entry: tuple[Problem, Sample], reason: str) -> dict[str, Any]:
+    def lost(self, entry: tuple[Problem, Sample], reason: str) -> Verdict:
         """See Listwise.lost: nothing is known of such a sample."""
-        return dataclasses.asdict(Verdict(reason=LOST_SANDBOX, detail=f"{WORKER_DIED}: {reason}"))
+        return Verdict(reason=LOST_SANDBOX, detail=f"{WORKER_DIED}: {reason}")
 
     async def _one(self, court: Judge, problem: Problem, sample: Sample) -> Verdict:
         async with self._gate:

@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 from typing import Any, Final
 
-from groundbox.dataset.executor import Executor, Listwise, Part, Shard, WorkerDied, listed
+from groundbox.dataset.executor import Executor, Listwise, Shard, WorkerDied
 from groundbox.dataset.item_runs import compressed
 from groundbox.dataset.problem import WORKER_DIED
 from groundbox.dataset.program_runner import Request
@@ -31,7 +31,7 @@ class Reply:
     """A reply that waits for a judge.
 
     Attributes:
-        recorded: As `recording_of` gives it.
+        recorded: The trace of the run, compressed; or why there is none.
     """
 
     question: Question
@@ -71,30 +71,29 @@ class Judgement(Listwise):
             proof_cpu_s=self._proof_cpu_s,
         )
 
-    async def __call__(self, shard: Shard) -> Part:
-        """See Executor.run; the part is for `recording_of`, or `verdicts`."""
+    async def __call__(self, shard: Shard) -> Any:
+        """See Executor.run; of `record` comes what `Reply.recorded` has, of `judge` a verdict on each."""
         if shard.stage == RECORD:
             return await self._recorded(shard.payload)
         if shard.stage == WARM:
             return await self._executor.compute(steps.nothing, shard)
-        found = await asyncio.gather(*(self._one(shard.number, each) for each in shard.payload))
-        return listed([dataclasses.asdict(each) | {"judged": each.judged._asdict()} for each in found])
+        return await asyncio.gather(*(self._one(shard.number, each) for each in shard.payload))
 
-    def lost(self, entry: Reply, reason: str) -> dict[str, Any]:
+    def lost(self, entry: Reply, reason: str) -> Verdict:
         """See Listwise.lost: nothing is known of such a reply."""
         judged = Judged(right=None, reason=WORKER_DIED, detail=f"{WORKER_DIED}: {reason}")
-        return {"judged": judged._asdict(), "steps": None, "no_steps": WORKER_DIED}
+        return Verdict(judged=judged, steps=None, no_steps=WORKER_DIED)
 
-    async def _recorded(self, request: Request) -> Part:
+    async def _recorded(self, request: Request) -> bytes | str:
         try:
             ran = await self._means.runner.run(request)
         except SandboxUnavailable:
             raise
         except GroundboxError as error:
-            return {"missing": f"sandbox: {error}"[:MOST_DETAIL].encode("utf-8", "backslashreplace")}
+            return f"sandbox: {error}"[:MOST_DETAIL].encode("utf-8", "backslashreplace").decode()
         if ran.trace is None or not ran.trace.complete:
-            return {"missing": f"the run was not recorded whole ({ran.outcome})".encode()}
-        return {"trace": await asyncio.to_thread(compressed, ran.trace)}
+            return f"the run was not recorded whole ({ran.outcome})"
+        return await asyncio.to_thread(compressed, ran.trace)
 
     async def _one(self, number: int, reply: Reply) -> Verdict:
         async with self._gate:
@@ -123,24 +122,8 @@ class Judgement(Listwise):
         }
         work = steps.Stepping(cpu_s=self._proof_cpu_s)
         try:
-            part = await self._executor.compute(work, Shard(stage=steps.STAGE, number=number, payload=payload))
+            return await self._executor.compute(work, Shard(stage=steps.STAGE, number=number, payload=payload))
         except WorkerDied as died:  # without the number of its shard, which is another one each time
             return None, f"{WORKER_DIED}: {died.reason}"[:MOST_DETAIL]
         except GroundboxError as error:
             return None, str(error)[:MOST_DETAIL]
-        return steps.of_json(part["json"])
-
-
-def recording_of(part: Part) -> bytes | str:
-    """Read a part of the stage `record`: the trace, compressed; or why there is none."""
-    return part["trace"] if "trace" in part else part["missing"].decode()
-
-
-def verdict_of(value: dict[str, Any]) -> Verdict:
-    """Read a value of the stage `judge`."""
-    found = value["steps"]
-    return Verdict(
-        judged=Judged(**value["judged"]),
-        steps=None if found is None else steps.Steps(**found),
-        no_steps=value["no_steps"],
-    )

@@ -24,16 +24,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groundbox.dataset.executor import (
-    Executor,
-    LocalExecutor,
-    Part,
-    Running,
-    Shard,
-    WorkerDied,
-    quarantining,
-    values,
-)
+from groundbox.dataset.executor import Executor, LocalExecutor, Running, Shard, WorkerDied, quarantining
 from groundbox.dataset.problem import WORKER_DIED
 from groundbox.dataset.progress import Progress, Quiet
 from groundbox.dataset.translation.answer_cache import Reply
@@ -41,15 +32,7 @@ from groundbox.endpoint.chat import EndpointFailed, RequestRefused
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.evaluation import judgement, replies, steps
 from groundbox.learn.evaluation.asking import NotRecorded, Source
-from groundbox.learn.evaluation.judgement import (
-    JUDGE,
-    MOST_DETAIL,
-    RECORD,
-    WARM,
-    Judgement,
-    recording_of,
-    verdict_of,
-)
+from groundbox.learn.evaluation.judgement import JUDGE, MOST_DETAIL, RECORD, WARM, Judgement
 from groundbox.learn.evaluation.measures import repeated
 from groundbox.learn.evaluation.report import report_of
 from groundbox.learn.evaluation.results import Result, Results
@@ -161,7 +144,7 @@ class _Waiting(NamedTuple):
     given: judgement.Reply
 
 
-async def _here(work: Running, shard: Shard) -> Part:
+async def _here(work: Running[Any], shard: Shard) -> Any:
     """Carry out a shard in this process, whatever the executor would do with it."""
     return await work(shard)
 
@@ -295,9 +278,10 @@ class _Evaluation:
         if question.run is None:
             return ""
         try:
-            return recording_of(await self._carried_out(RECORD, question.run))
+            recorded: bytes | str = await self._carried_out(RECORD, question.run)
         except WorkerDied as died:
             return f"{WORKER_DIED}: {died.reason}"[:MOST_DETAIL]
+        return recorded
 
     async def _judge(self, question: Question, reply: Reply, recording: asyncio.Future[bytes | str]) -> None:
         """Have a reply judged, with others that wait, or by whoever takes it with others."""
@@ -316,14 +300,13 @@ class _Evaluation:
         work = self._work
         assert work is not None
         shard = Shard(stage=JUDGE, number=next(self._numbers), payload=[each.given for each in batch])
-        part = await quarantining(lambda each: self._run(work, each), work, shard)
-        for each, value in zip(batch, values(part), strict=True):
-            verdict = verdict_of(value)
+        verdicts = await quarantining(lambda each: self._run(work, each), work, shard)
+        for each, verdict in zip(batch, verdicts, strict=True):
             given = each.given
             self._keep(given.question, each.reply, given.said, verdict.judged, verdict.steps, verdict.no_steps)
             self._step()
 
-    async def _carried_out(self, stage: str, payload: Any) -> Part:
+    async def _carried_out(self, stage: str, payload: Any) -> Any:
         assert self._work is not None
         return await self._run(self._work, Shard(stage=stage, number=next(self._numbers), payload=payload))
 

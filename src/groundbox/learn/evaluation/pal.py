@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset.executor import Executor, Listwise, LocalExecutor, Part, Shard, listed, values_of
+from groundbox.dataset.executor import Executor, Listwise, LocalExecutor, Shard, values_of
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Execution
 from groundbox.learn.evaluation import records
@@ -114,7 +114,7 @@ async def score_all(
     """
     executor = executor or LocalExecutor(workers, hosts=1)
     work = Scoring(limits=limits, options=options, tolerance=tolerance, at_once=executor.workers)
-    return [Scored(**each) for each in await values_of(work, items, executor, stage="pal")]
+    return await values_of(work, items, executor, stage="pal")
 
 
 class Scoring(Listwise):
@@ -128,14 +128,13 @@ class Scoring(Listwise):
         """See Running.shared."""
         return Scoring(**self._given, at_once=-(-self._at_once // hosts))
 
-    async def __call__(self, shard: Shard) -> Part:
+    async def __call__(self, shard: Shard) -> list[Scored]:
         """See Executor.run."""
-        found = await asyncio.gather(*map(self._one, shard.payload))
-        return listed([dataclasses.asdict(each) for each in found])
+        return await asyncio.gather(*map(self._one, shard.payload))
 
-    def lost(self, entry: Item, reason: str) -> dict[str, Any]:
+    def lost(self, entry: Item, reason: str) -> Scored:
         """See Listwise.lost: nothing is known of such a program."""
-        return dataclasses.asdict(Scored(right=False, reason=LOST_SANDBOX))
+        return Scored(right=False, reason=LOST_SANDBOX)
 
     async def _one(self, item: Item) -> Scored:
         async with self._gate:

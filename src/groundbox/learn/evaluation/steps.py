@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import json
 import zlib
 from typing import Any, Final
 
 from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
-from groundbox.dataset.executor import Part, Shard
+from groundbox.dataset.executor import Shard
 from groundbox.trace.claims import Kind, Proof, Status, prove
 from groundbox.trace.claims.operands import about_the_run
 from groundbox.trace.record.reading import Trace
@@ -54,24 +53,22 @@ class Stepping:
 
     cpu_s: float
 
-    def __call__(self, shard: Shard) -> Part:
-        """See Executor.compute; the part is JSON for `of_json`."""
+    def __call__(self, shard: Shard) -> tuple[Steps | None, str]:
+        """See Executor.compute; the steps, or why there are none."""
         payload = shard.payload
         try:
             with cpu_limit(self.cpu_s):
                 trace = Trace.loads(zlib.decompress(payload["trace"]), own=True)
-                found = steps_of(payload["text"], trace, payload["answer"])
+                return steps_of(payload["text"], trace, payload["answer"]), ""
         except CpuTimeExceeded:
-            return {"json": json.dumps({"missing": f"took over {self.cpu_s:g} s"}).encode()}
+            return None, f"took over {self.cpu_s:g} s"
         except Exception as error:
             # A text that the prover fails on must not end the work on others; it is counted, and shown.
-            return {"json": json.dumps({"missing": f"{type(error).__name__}: {error}"[:300]}).encode()}
-        return {"json": json.dumps(dataclasses.asdict(found)).encode()}
+            return None, f"{type(error).__name__}: {error}"[:300]
 
 
-def nothing(shard: Shard) -> Part:
+def nothing(shard: Shard) -> None:
     """Work for `Executor.compute` that only has a process started, with all that it imports."""
-    return {"json": b"null"}
 
 
 def steps_of(text: str, trace: Trace, answer: str = "") -> Steps:
@@ -106,12 +103,6 @@ def _follows(proof: Proof, trace: Trace) -> bool | None:
         )
     ]
     return None if not told and proof.answer is None else False
-
-
-def of_json(data: bytes) -> tuple[Steps | None, str]:
-    """Decode the part that `Stepping` gave: its steps, or why there are none."""
-    found: dict[str, Any] = json.loads(data)
-    return (None, found["missing"]) if "missing" in found else (Steps(**found), "")
 
 
 def _steps(judged: list[tuple[int, bool, bool]], sentences: int, follows: bool | None) -> Steps:

@@ -318,7 +318,7 @@ class Rewards:
         else:
             left = [unit for unit in unique.values() if unit.key not in self._deadly]
             told = await values_of(joined.scoring, left, joined.executor, stage=STAGE)
-            known = {unit.key: Scored(*each) for unit, each in zip(left, told, strict=True)} | self._deadly
+            known = {unit.key: each for unit, each in zip(left, told, strict=True)} | self._deadly
             found = [known[key] for key in unique]
         rewards = dict(zip(unique, found, strict=True))
         for key, each in rewards.items():

@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groundbox.dataset.executor import Executor, Listwise, Part, Shard, WorkerDied, listed
-from groundbox.dataset.item_runs import compressed
+from groundbox.dataset.executor import Executor, Listwise, Shard, WorkerDied
 from groundbox.dataset.problem import WORKER_DIED, Problem, Provenance
 from groundbox.dataset.problem import Case as ProblemCase
 from groundbox.dataset.tasks import checking
@@ -114,12 +112,11 @@ class Scoring(Listwise):
         """See Running.shared."""
         return Scoring(self._settings, self._executor.shared(hosts), at_once=-(-self._at_once // hosts))
 
-    async def __call__(self, shard: Shard) -> Part:
+    async def __call__(self, shard: Shard) -> list[Scored]:
         """See Executor.run."""
         settings = self._settings
         async with Judge(limits=settings.limits, options=settings.options) as judge:
-            found = await score(shard.payload, settings, judge, self._gate, self._executor)
-        return listed(found)
+            return await score(shard.payload, settings, judge, self._gate, self._executor)
 
     def lost(self, entry: Unit, reason: str) -> Scored:
         """See Listwise.lost: nothing is known of what ends each process that looks at it."""
@@ -167,15 +164,14 @@ async def score(
 
 
 class Paying:
-    """Work for `Executor.compute`: the payload has `text` and `trace` (compressed); the part is the reward."""
+    """Work for `Executor.compute`: the payload is a text and a trace; the result is the reward."""
 
     def __init__(self, step_truth: StepTruth) -> None:
         self._step_truth = step_truth
 
-    def __call__(self, shard: Shard) -> Part:
+    def __call__(self, shard: Shard) -> float:
         """See Executor.compute."""
-        trace = Trace.loads(zlib.decompress(shard.payload["trace"]), own=True)
-        return {"json": json.dumps(self._step_truth.of_text(shard.payload["text"], trace)).encode()}
+        return self._step_truth.of_text(*shard.payload)
 
 
 class _Court:
@@ -241,12 +237,11 @@ class _Court:
         if trace is None or not trace.complete:
             raise NoReward(f"the run of {run.call} is not recorded whole")
         assert self._executor is not None
-        payload = {"text": text, "trace": await asyncio.to_thread(compressed, trace)}
+        shard = Shard(stage=STAGE, number=0, payload=(text, trace))
         try:
-            part = await self._executor.compute(self._paying, Shard(stage=STAGE, number=0, payload=payload))
+            return float(await self._executor.compute(self._paying, shard))
         except WorkerDied as died:  # no sandbox failed, and another try would end as many processes again
             raise Deadly(died.reason) from None
-        return float(json.loads(part["json"]))
 
     async def _recorded(self, run: Run) -> Trace | None:
         """The record of a run, made once for all units; None where there is none."""
