@@ -8,11 +8,13 @@ import pytest
 from dataset_fakes import FakeRunner
 
 from groundbox.dataset import input_generation
+from groundbox.dataset.item_runs import RunLimits
 from groundbox.dataset.problem import Case, Problem, Provenance
 from groundbox.dataset.program_runner import SandboxRunner
 from groundbox.values import literals
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
+LIMITS = RunLimits(cpu_s=1.0, traced_cpu_s=1.0)
 BRANCHES = """def f(n: int, word: str = "ab"):
     if n < 0:
         return "less"
@@ -31,7 +33,9 @@ def made(source, most=6, seed=0):
 
 def cases_of(problem, runner, most, seed=0, most_steps=1000, longer=True):
     kept, drops = asyncio.run(
-        input_generation.make(problem, runner, most=most, seed=seed, cpu_s=1.0, most_steps=most_steps, longer=longer)
+        input_generation.make(
+            problem, runner, most=most, seed=seed, limits=LIMITS, most_steps=most_steps, longer=longer
+        )
     )
     return [each.case for each in kept], drops
 
@@ -55,7 +59,12 @@ class ChanceRunner(FakeRunner):
 def with_luck(source, luck, stable):
     problem = Problem(id="p", source=source, statement="", entry="f", cases=(), provenance=PLACE)
     wanted = input_generation.make(
-        problem, ChanceRunner(luck), most=6, seed=0, cpu_s=1.0, most_steps=1000, stable=stable
+        problem,
+        ChanceRunner(luck),
+        most=6,
+        seed=0,
+        limits=dataclasses.replace(LIMITS, stable_only=stable),
+        most_steps=1000,
     )
     kept, drops = asyncio.run(wanted)
     return [each.case.kwargs["n"] for each in kept], [(each.reason, each.detail) for each in drops]
@@ -77,7 +86,11 @@ def test_a_problem_whose_every_run_draws_is_dropped_for_that():
     )
     runner = FakeRunner(lambda request, ran: dataclasses.replace(ran, drawn=("clock",) if request.probed else ()))
 
-    found = asyncio.run(input_generation.make(problem, runner, most=6, seed=0, cpu_s=1.0, most_steps=1000, stable=True))
+    found = asyncio.run(
+        input_generation.make(
+            problem, runner, most=6, seed=0, limits=dataclasses.replace(LIMITS, stable_only=True), most_steps=1000
+        )
+    )
 
     assert (found[0], [each.reason for each in found[1]], runner.runs) == ([], ["reads-the-clock"], 4)
 
@@ -215,7 +228,9 @@ def test_runs_are_kept_as_long_as_they_are_small_together(monkeypatch):
     problem = Problem(id="p", source=BRANCHES, statement="", entry="f", cases=(), provenance=PLACE)
 
     def kept():
-        made, _ = asyncio.run(input_generation.make(problem, FakeRunner(), most=3, seed=0, cpu_s=1.0, most_steps=100))
+        made, _ = asyncio.run(
+            input_generation.make(problem, FakeRunner(), most=3, seed=0, limits=LIMITS, most_steps=100)
+        )
         return [each.case for each in made], [each.ran is not None for each in made]
 
     cases, runs = kept()

@@ -215,15 +215,10 @@ class _Build:
             for number in range(len(self.counts)):
                 self._write_part(number, decided, statistics, writer)
         facts = statistics.report(decided)
-        files.publish(self.out / CARD, dataset_card.card(facts).encode())
-        files.publish(self.out / PAGE, report_page.page(facts, statistics, decided).encode())
-        digests = {name: files.digest(self.out / name) for name in (*sample_files.FILES, CARD, PAGE)}
-        # The report is written last and has the digests of all else: who finds it finds a whole dataset.
         made = {"kept": facts["kept"], "samples": facts["samples"], "claims": facts["claims"]["proven"]}
         times = {"seconds": self.clock.seconds(), "per_cpu_hour": self.clock.per_cpu_hour(**made)}
-        report = {**facts, **times, "files": digests, "arguments": self.options.arguments()}
-        files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
-        self.store.finish({**digests, REPORT: files.digest(self.out / REPORT)})
+        card, page = dataset_card.card(facts), report_page.page(facts, statistics, decided)
+        finish(self.out, self.store, {**facts, **times}, self.options.arguments(), card=card, page=page)
 
     def _write_part(
         self, number: int, decided: FilterDecisions, statistics: BuildStatistics, writer: sample_files.Writer
@@ -264,6 +259,19 @@ class _Build:
                 writer.drop(lesson.drop)
             for sample in lesson.samples if lesson.drop is None else ():
                 writer.sample(sample)
+
+
+def finish(
+    out: Path, store: Store, facts: Mapping[str, Any], arguments: Mapping[str, Any], *, card: str, page: str
+) -> None:
+    """Write what tells of a dataset, once its samples are written."""
+    files.publish(out / CARD, card.encode())
+    files.publish(out / PAGE, page.encode())
+    digests = {name: files.digest(out / name) for name in (*sample_files.FILES, CARD, PAGE)}
+    # The report is written last and has the digests of all else: who finds it finds a whole dataset.
+    report = {**facts, "files": digests, "arguments": arguments}
+    files.publish(out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
+    store.finish({**digests, REPORT: files.digest(out / REPORT)})
 
 
 def is_whole(out: Path, digests: Mapping[str, str] | None) -> bool:

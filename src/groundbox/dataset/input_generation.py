@@ -21,10 +21,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.dataset import signature
-from groundbox.dataset.item_runs import Seeds, arcs_of, drawing, run_with_retries
+from groundbox.dataset.item_runs import RunLimits, Runs, Seeds, arcs_of, drawing
 from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
-from groundbox.dataset.program_runner import Request, Runner, RunResult, same
+from groundbox.dataset.program_runner import Runner, RunResult, same
 from groundbox.values import codec, literals
 from groundbox.values.parsing import expression_of
 
@@ -80,17 +80,17 @@ async def make(
     *,
     most: int,
     seed: int,
-    cpu_s: float,
+    limits: RunLimits,
     most_steps: int,
     longer: bool = True,
-    stable: bool = False,
 ) -> tuple[list[Made], list[Drop]]:
     """Up to `most` inputs that show different things, and a drop when there is none.
 
     Args:
+        limits: Of a run; where it is `stable_only`, only inputs are kept whose runs show the same whenever they are
+            made.
         most_steps: Recorded lines of a run that is not too long.
         longer: Whether those of longer runs make up what is missing, as they do in any case where there are no others.
-        stable: Whether only inputs are kept whose runs show the same whenever they are made.
 
     Raises:
         SandboxLost: A run was lost each time that it was tried.
@@ -106,7 +106,7 @@ async def make(
         unknown = f"nothing is known of the parameters of {problem.entry}"
         proposed = _guessed(problem, rng, kept, _TRIES_EACH * most)
     else:
-        generated = _Generator(problem.source, problem.generator, runner, cpu_s)
+        generated = _Generator(problem, problem.generator, runner, limits.cpu_s)
         if fault := await generated.fault([rng.getrandbits(32) for _ in range(_SEEDS_TRIED)]):
             return [], [_none(problem, fault)]
         unknown = "its generator gives no arguments that are data"
@@ -117,8 +117,9 @@ async def make(
             continue
         seen.add(case.key())
         # The plain run comes first where it is asked what the program draws: a program that draws is not traced.
-        plain = await _run(problem, case, runner, cpu_s, probed=True) if stable else None
-        ran = None if plain is not None and plain.drawn else await _run(problem, case, runner, cpu_s)
+        runs = Runs(problem, case, runner, limits)
+        plain = await runs(Seeds().plain, traced=False) if limits.stable_only else None
+        ran = None if plain is not None and plain.drawn else await runs(Seeds().traced, traced=True)
         if plain is not None and (ran is None or _differ(plain, ran)):
             unsettled.append(_unsettled(problem, plain))
             if len(unsettled) == _UNSETTLED and not kept:
@@ -167,9 +168,10 @@ def _none(problem: Problem, detail: str) -> Drop:
 class _Generator:
     """The function of a problem that makes inputs."""
 
-    def __init__(self, source: str, generator: str, runner: Runner, cpu_s: float) -> None:
-        self._source = _SEEDED.format(source=source, generator=generator)
-        self._runner, self._cpu_s = runner, cpu_s
+    def __init__(self, problem: Problem, generator: str, runner: Runner, cpu_s: float) -> None:
+        source = _SEEDED.format(source=problem.source, generator=generator)
+        self._problem = dataclasses.replace(problem, source=source, entry=_GENERATE)
+        self._runner, self._limits = runner, RunLimits(cpu_s=cpu_s)
 
     async def fault(self, seeds: Sequence[int]) -> str:
         """Why it cannot be used, or ""; judged by the first of the seeds with which it does not raise."""
@@ -204,10 +206,7 @@ class _Generator:
 
     async def _run(self, seeds: Sequence[int], hash_seed: int) -> RunResult:
         case = Case(number=0, args=tuple(seeds))
-        wanted = Request(
-            source=self._source, entry=_GENERATE, case=case, hash_seed=hash_seed, traced=False, cpu_s=self._cpu_s
-        )
-        return await run_with_retries(self._runner, wanted)
+        return await Runs(self._problem, case, self._runner, self._limits)(hash_seed, traced=False)
 
 
 def mutated(case: Case, rng: random.Random) -> Case:
@@ -233,20 +232,6 @@ def _differ(one: RunResult, other: RunResult) -> bool:
 def _unsettled(problem: Problem, plain: RunResult) -> Drop:
     reason, detail = drawing(plain) if plain.drawn else ("nondeterministic-output", "its runs give different answers")
     return Drop(item=problem.id, problem=problem.id, stage=STAGE, reason=reason, detail=detail)
-
-
-async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, probed: bool = False) -> RunResult:
-    """A traced run, or, to see what it draws, a plain one."""
-    request = Request(
-        source=problem.source,
-        entry=problem.entry,
-        case=case,
-        hash_seed=Seeds().plain if probed else Seeds().traced,
-        traced=not probed,
-        cpu_s=cpu_s,
-        probed=probed,
-    )
-    return await run_with_retries(runner, request)
 
 
 def _shown(case: Case, ran: RunResult) -> set[Any]:

@@ -17,7 +17,7 @@ import dataclasses
 import io
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from groundbox.dataset import signature
@@ -94,24 +94,16 @@ def joined(files: Iterable[bytes]) -> bytes:
     return packed(traces)
 
 
-def some_of(file: bytes, names: Sequence[str]) -> list[Trace]:
-    """Some traces of a file that `packed` made, by name.
+def traces_of(file: bytes, names: Iterable[str]) -> Iterator[Trace]:
+    """Some traces of a file that `packed` made, by name, one unpacked at a time.
 
     Raises:
         KeyError: One is not there.
     """
     with zipfile.ZipFile(io.BytesIO(file)) as archive:
         infos = {info.comment.decode(): info for info in archive.infolist()}
-        return [Trace.loads(zlib.decompress(archive.read(infos[name])), own=True) for name in names]
-
-
-def unpacked(file: bytes, wanted: frozenset[str]) -> Iterator[tuple[str, Trace]]:
-    """The wanted traces of a file that `packed` made, one unpacked at a time."""
-    with zipfile.ZipFile(io.BytesIO(file)) as archive:
-        for info in archive.infolist():
-            name = info.comment.decode()
-            if name in wanted:
-                yield name, Trace.loads(zlib.decompress(archive.read(info)), own=True)
+        for name in names:
+            yield Trace.loads(zlib.decompress(archive.read(infos[name])), own=True)
 
 
 RUN: Final = "run"
@@ -215,6 +207,9 @@ class Runs:
 
         Args:
             again: Whether such a run has ended within its time before.
+
+        Raises:
+            SandboxLost: It was lost each time that it was tried.
         """
         cpu_s = self.limits.traced_cpu_s if traced else self.limits.cpu_s
         request = Request(
@@ -226,22 +221,13 @@ class Runs:
             cpu_s=_AGAIN * cpu_s if again else cpu_s,
             probed=self.limits.stable_only and seed == Seeds().plain,
         )
-        return await run_with_retries(self.runner, request)
-
-
-async def run_with_retries(runner: Runner, request: Request) -> RunResult:
-    """Carry out a run, and again where the sandbox lost it.
-
-    Raises:
-        SandboxLost: It was lost each time.
-    """
-    for left in reversed(range(_TRIES)):
-        try:
-            return await runner.run(request)
-        except SandboxLost:
-            if not left:
-                raise
-    raise AssertionError("the last try returns or raises")
+        for left in reversed(range(_TRIES)):
+            try:
+                return await self.runner.run(request)
+            except SandboxLost:
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
 
 
 async def _judge(

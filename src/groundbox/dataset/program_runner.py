@@ -92,9 +92,6 @@ class Runner(Protocol):
     def shared(self, hosts: int) -> Runner:
         """Return a runner for one of so many processes, which together run as many programs at once as this one."""
 
-    async def close(self) -> None:
-        """Give back what it holds."""
-
 
 def same(one: Answer, other: Answer) -> bool:
     """Tell whether two runs gave the same, to the last bit. The text of an exception's message counts, too."""
@@ -123,10 +120,6 @@ class MeteredRunner:
         """See Runner.shared."""
         return MeteredRunner(self._runner.shared(hosts), self._meter)
 
-    async def close(self) -> None:
-        """See Runner.close."""
-        await self._runner.close()
-
 
 class ExecutedRunner:
     """Has each program run by an executor, for work that stays in this process, as what waits for a model does.
@@ -152,10 +145,6 @@ class ExecutedRunner:
     def shared(self, hosts: int) -> Runner:
         """See Runner.shared: what runs elsewhere already is not handed over once more."""
         return self._runner.shared(hosts)
-
-    async def close(self) -> None:
-        """See Runner.close."""
-        await self._runner.close()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,9 +189,6 @@ class SandboxRunner:
         """See Runner.shared."""
         # Rounded up, so that none gets 0.
         return SandboxRunner(at_once=-(-self._at_once // hosts), options=self._options)
-
-    async def close(self) -> None:
-        """Nothing is held between runs."""
 
     async def _probed(self, request: Request) -> RunResult:
         """A run between two calls of the guest's own: one before the program, and one that asks what it drew."""

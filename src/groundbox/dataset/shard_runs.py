@@ -132,20 +132,19 @@ class RunWork:
     async def _ran(self, problem: Problem, traces: dict[str, bytes]) -> ProblemRuns:
         drops: list[Drop] = []
         if not problem.cases:
-            options = self.options
+            options, patience = self.options, self.options.patience
             try:
                 made, drops = await input_generation.make(
                     problem,
                     self.runner,
                     most=options.made_inputs,
                     seed=options.seed,
-                    cpu_s=options.patience.cpu_s,
+                    limits=dataclasses.replace(patience, traced_cpu_s=patience.cpu_s),
                     most_steps=options.taste.most_steps,
                     longer=options.smaller_runs > 0,
-                    stable=options.patience.stable_only,
                 )
             except SandboxLost as error:
-                await check_machine(self.runner, options.patience)
+                await check_machine(self.runner, patience)
                 lost = Drop(
                     item=problem.id,
                     problem=problem.id,

@@ -15,7 +15,7 @@ from groundbox.dataset import prompts
 from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.item import Item, ProblemRuns, read_part
-from groundbox.dataset.item_runs import length_of, some_of, unpacked
+from groundbox.dataset.item_runs import length_of, traces_of
 from groundbox.dataset.narration import Mended, Narrator, Prover, Told, claims_in, derived, narrate
 from groundbox.dataset.narration import prove_item as prove
 from groundbox.dataset.options import BuildOptions
@@ -72,11 +72,11 @@ class SampleWork:
         packed: bytes = shard.payload["traces"]
         pairs = _items(shard.payload["jsonl"], wanted)
         # Traces are unpacked one after the other, since each may be large.
-        lessons = {
-            name: self._lesson(*pairs[name], trace, wanted[name], _guesses(pairs[name][1], packed))
-            for name, trace in unpacked(packed, frozenset(wanted))
-        }
-        return _part([*(lessons[name] for name in pairs), {"cpu_s": time.process_time() - begun}])
+        lessons = [
+            self._lesson(*pairs[name], trace, wanted[name], _guesses(pairs[name][1], packed))
+            for name, trace in zip(pairs, traces_of(packed, pairs), strict=True)
+        ]
+        return _part([*lessons, {"cpu_s": time.process_time() - begun}])
 
     def pieces(self, shard: Shard) -> list[Shard]:
         """See Divisible.pieces: an item each."""
@@ -187,8 +187,7 @@ def _items(part: bytes, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, I
 
 
 def _guesses(item: Item, packed: bytes) -> list[Trace]:
-    names = [guess_name(item.id, place) for place in range(len(item.tried))]
-    return some_of(packed, names) if names else []
+    return list(traces_of(packed, [guess_name(item.id, place) for place in range(len(item.tried))]))
 
 
 def _holds(draft: Draft, view: View) -> bool:

@@ -1,5 +1,7 @@
 """report.html of a translation: what was not taken is told in words, and all text of a model stays text."""
 
+from collections import Counter
+
 from groundbox.dataset.build_statistics import BuildStatistics
 from groundbox.dataset.problem import Drop
 from groundbox.dataset.translation.report import MOST_DROPS, Counts, page
@@ -12,7 +14,7 @@ def drop(number, **facts):
 
 
 def shown(drops):
-    counts = Counts(asked=3, prompt_tokens=7, completion_tokens=5, measures={
+    counts = Counts(counts=Counter(asked=3, prompt_tokens=7, completion_tokens=5), measures={
         f"{name}/{which}": [0.5]
         for name in ("faithfulness", "coverage")
         for which in ("first", "accepted")

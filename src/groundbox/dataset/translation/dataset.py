@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset import dataset_card, files, optional_imports, part_store, sample_files
-from groundbox.dataset.build import CARD, PAGE, REPORT, Tools, is_whole, read_report
+from groundbox.dataset.build import Tools, finish, is_whole, read_report
 from groundbox.dataset.build_statistics import BuildStatistics
 from groundbox.dataset.cpu_time import BuildClock
 from groundbox.dataset.executor import Shard, carry_out
@@ -142,19 +141,20 @@ class _Translation:
             **statistics.content(),
         }
         told_by = f"the model {options.model}, asked with the prompt `{options.prompt}`"
-        files.publish(self.out / CARD, dataset_card.card(facts, told_by=told_by).encode())
-        shown = page(facts, statistics, counts, drops, options.model)
-        files.publish(self.out / PAGE, shown.encode())
-        digests = {name: files.digest(self.out / name) for name in (*sample_files.FILES, CARD, PAGE)}
         given = {
             **options.arguments(),
             "limit": options.limit,
             _SAMPLES_DIGEST: self.source["files"][sample_files.SAMPLES],
         }
         arguments = {**self.source["arguments"], "translation": given}
-        report = {**facts, "seconds": self.clock.seconds(), "files": digests, "arguments": arguments}
-        files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
-        self.store.finish({**digests, REPORT: files.digest(self.out / REPORT)})
+        finish(
+            self.out,
+            self.store,
+            {**facts, "seconds": self.clock.seconds()},
+            arguments,
+            card=dataset_card.card(facts, told_by=told_by),
+            page=page(facts, statistics, counts, drops, options.model),
+        )
 
 
 def _source(folder: Path, out: Path) -> dict[str, Any]:
