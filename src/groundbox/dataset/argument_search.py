@@ -22,6 +22,7 @@ from groundbox.dataset.item import Answer, Tried
 from groundbox.dataset.problem import Case, Problem
 from groundbox.values import literals
 from groundbox.values.equal import identical
+from groundbox.values.evaluate import COMPARE
 from groundbox.values.literals import NotALiteral
 
 MOST: Final = 4
@@ -274,28 +275,11 @@ def _measure(left: ast.expr, name: str) -> Callable[[Any], Any] | None:
 
 
 def _truth(op: ast.cmpop, measure: Callable[[Any], Any], value: Any, bound: Any) -> bool | None:
+    compare = COMPARE.get(type(op))
     try:
-        found = measure(value)
-        match op:
-            case ast.Eq():
-                return bool(found == bound)
-            case ast.NotEq():
-                return bool(found != bound)
-            case ast.Lt():
-                return bool(found < bound)
-            case ast.LtE():
-                return bool(found <= bound)
-            case ast.Gt():
-                return bool(found > bound)
-            case ast.GtE():
-                return bool(found >= bound)
-            case ast.In():
-                return bool(found in bound)
-            case ast.NotIn():
-                return bool(found not in bound)
+        return None if compare is None else bool(compare(measure(value), bound))
     except TypeError:
         return None
-    return None
 
 
 def _constants(node: ast.FunctionDef, name: str, kind: str) -> list[Any]:

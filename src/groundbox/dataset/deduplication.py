@@ -146,7 +146,7 @@ def find_duplicates(sources: Mapping[str, str], *, threshold: float = NEAR_DUPLI
     Args:
         sources: Program by name, in the order in which the first one stays.
     """
-    rensa = optional_imports.rensa()
+    rensa = optional_imports.data("rensa")
     # Two versions of the library would keep different programs from the same arguments.
     if rensa.RMinHash.ALGORITHM_VERSION != _ALGORITHM:
         raise ExtraMissing("rensa", f"with signatures of version {_ALGORITHM}")
@@ -171,7 +171,7 @@ def _candidates(signatures: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]
     """Pairs with a band in common, the smaller number first, each pair once, in order."""
     if not signatures:
         return
-    duckdb, pyarrow = optional_imports.duckdb(), optional_imports.pyarrow()
+    duckdb, pyarrow = optional_imports.data("duckdb"), optional_imports.data("pyarrow")
     bands = pyarrow.table(_bands(signatures))
     connection = duckdb.connect()
     try:
@@ -264,14 +264,12 @@ class Benchmarks:
 
     def __init__(self, found: Sequence[Document], sources: Iterable[str]) -> None:
         """`sources` are the programs of the build, from which it is learnt which shingles are common."""
-        self._code = _Index({each.name: shingles(normalised(each.code)) for each in found if each.code})
         self._exact = {digest(normalised(each.code)): each.name for each in found if each.code}
-        self._text = _Index({each.name: shingles(words(each.text)) for each in found if each.text})
-        # Before `seal`: shares are of what is left of a document.
-        self._code.forget(_common(sources) | self._code.common(_COMMON_SHARE, _COMMON_LEAST))
-        self._text.forget(self._text.more_often_than(_RARE))
-        self._code.seal()
-        self._text.seal()
+        code = {each.name: shingles(normalised(each.code)) for each in found if each.code}
+        text = {each.name: shingles(words(each.text)) for each in found if each.text}
+        programs = (shingles(normalised(source)) for source in sources)
+        self._code = _Index(code, _frequent(programs) | _frequent(code.values()))
+        self._text = _Index(text, _frequent(text.values(), share=0.0, least=_RARE))
 
     def look_up(self, source: str, statement: str) -> Finding | None:
         """The task of which most is contained, or None."""
@@ -291,25 +289,13 @@ class Benchmarks:
 
 
 class _Index:
-    """Which documents have a shingle."""
+    """Which documents have a shingle, but for those that are common; shares are of what is left of a document."""
 
-    def __init__(self, grams: Mapping[str, frozenset[str]]) -> None:
-        self._grams = dict(grams)
+    def __init__(self, grams: Mapping[str, frozenset[str]], common: set[str]) -> None:
+        self._grams = {name: each - common for name, each in grams.items()}
         self._holders: dict[str, list[str]] = {}
-
-    def common(self, share: float, least: int) -> set[str]:
-        return self.more_often_than(max(least, int(share * len(self._grams))))
-
-    def more_often_than(self, count: int) -> set[str]:
-        counts = Counter(gram for grams in self._grams.values() for gram in grams)
-        return {gram for gram, number in counts.items() if number > count}
-
-    def forget(self, common: set[str]) -> None:
-        self._grams = {name: grams - common for name, grams in self._grams.items()}
-
-    def seal(self) -> None:
-        for name, grams in self._grams.items():
-            for gram in grams if len(grams) >= _FEWEST else ():
+        for name, each in self._grams.items():
+            for gram in each if len(each) >= _FEWEST else ():
                 self._holders.setdefault(gram, []).append(name)
 
     def best(self, grams: frozenset[str]) -> tuple[str, float] | None:
@@ -319,13 +305,15 @@ class _Index:
         return (name, share) if name else None
 
 
-def _common(sources: Iterable[str]) -> set[str]:
+def _frequent(
+    documents: Iterable[frozenset[str]], *, share: float = _COMMON_SHARE, least: int = _COMMON_LEAST
+) -> set[str]:
+    """Shingles that more documents have than this share of them, and than the least number."""
     count, seen = 0, Counter[str]()
-    for source in sources:
+    for grams in documents:
         count += 1
-        seen.update(shingles(normalised(source)))
-    most = max(_COMMON_LEAST, int(_COMMON_SHARE * count))
-    return {gram for gram, number in seen.items() if number > most}
+        seen.update(grams)
+    return {gram for gram, number in seen.items() if number > max(least, int(share * count))}
 
 
 def _document(path: Path, number: int, row: Any) -> Document:

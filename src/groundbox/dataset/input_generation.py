@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.dataset import signature
-from groundbox.dataset.item_runs import RunLimits, Runs, Seeds, arcs_of, drawing
+from groundbox.dataset.item_runs import PLAIN_SEED, TRACED_SEED, RunLimits, Runs, arcs_of, drawing
 from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.program_runner import Runner, RunResult, same
@@ -118,8 +118,8 @@ async def make(
         seen.add(case.key())
         # The plain run comes first where it is asked what the program draws: a program that draws is not traced.
         runs = Runs(problem, case, runner, limits)
-        plain = await runs(Seeds().plain, traced=False) if limits.stable_only else None
-        ran = None if plain is not None and plain.drawn else await runs(Seeds().traced, traced=True)
+        plain = await runs(PLAIN_SEED, traced=False) if limits.stable_only else None
+        ran = None if plain is not None and plain.drawn else await runs(TRACED_SEED, traced=True)
         if plain is not None and (ran is None or _differ(plain, ran)):
             unsettled.append(_unsettled(problem, plain))
             if len(unsettled) == _UNSETTLED and not kept:

@@ -129,12 +129,10 @@ _DRAWN: Final = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Seeds:
-    """Hash seeds: `traced` of the run that is kept, `plain` of the run that it is compared with."""
-
-    traced: int = 0
-    plain: int = 1
+TRACED_SEED: Final = 0
+"""Hash seed of the run that is kept."""
+PLAIN_SEED: Final = 1
+"""Hash seed of the run that it is compared with."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -219,7 +217,7 @@ class Runs:
             hash_seed=seed,
             traced=traced,
             cpu_s=_AGAIN * cpu_s if again else cpu_s,
-            probed=self.limits.stable_only and seed == Seeds().plain,
+            probed=self.limits.stable_only and seed == PLAIN_SEED,
         )
         for left in reversed(range(_TRIES)):
             try:
@@ -233,20 +231,19 @@ class Runs:
 async def _judge(
     item: Item, problem: Problem, runs: Runs, traced: RunResult | None, plain: RunResult | None
 ) -> tuple[Item, Trace | None]:
-    seeds = Seeds()
     # The cheapest look comes first, then the untraced run, which takes a fraction of a traced one.
     if misfit := signature.misfit(problem, item.case):
         return item.dropped(RUN, *misfit), None
-    plain = await runs(seeds.plain, traced=False) if plain is None else plain
+    plain = await runs(PLAIN_SEED, traced=False) if plain is None else plain
     if reason := _refused(problem, plain):
         return item.dropped(RUN, *reason), None
     if plain.drawn:
         return item.dropped(RUN, *drawing(plain)), None
-    traced = await runs(seeds.traced, traced=True) if traced is None else traced
+    traced = await runs(TRACED_SEED, traced=True) if traced is None else traced
     usable = not _refused(problem, traced)
     # A third run, under the seed of the traced one, tells whether the seed or the tracer made the difference.
     if not usable or not same(plain.answer, traced.answer):
-        again = await runs(seeds.traced, traced=False, again=True)
+        again = await runs(TRACED_SEED, traced=False, again=True)
         if again.outcome == "timeout":
             return item.dropped(RUN, again.outcome, "it ended in time under another hash seed"), None
         if _refused(problem, again) or not same(plain.answer, again.answer):
@@ -254,15 +251,15 @@ async def _judge(
         item = dataclasses.replace(item, answer=plain.answer, runnable=True)
         return item.dropped(RUN, *_untraceable(problem, plain, traced)), None
     item = dataclasses.replace(item, answer=plain.answer, runnable=True)
-    return await _examine(item, traced, runs, seeds)
+    return await _examine(item, traced, runs)
 
 
-async def _examine(item: Item, traced: RunResult, runs: Runs, seeds: Seeds) -> tuple[Item, Trace | None]:
+async def _examine(item: Item, traced: RunResult, runs: Runs) -> tuple[Item, Trace | None]:
     trace = traced.trace
     if trace is None or not trace.complete:
         reasons = ["there is no trace"] if trace is None else trace.reasons
         return item.dropped(RUN, "incomplete-trace", "; ".join(reasons)), None
-    other = (await runs(seeds.plain, traced=True, again=True)).trace
+    other = (await runs(PLAIN_SEED, traced=True, again=True)).trace
     # By digest: the records themselves may be hundreds of megabytes.
     stable = other is not None and other.complete and other.header.sha256 == trace.header.sha256
     item = dataclasses.replace(item, traced=summary(trace, stable=stable))

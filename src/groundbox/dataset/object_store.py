@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
-import importlib
 import json
 import os
 import re
@@ -31,8 +31,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import files
-from groundbox.errors import ExtraMissing, GroundboxError, InvalidArgument
+from groundbox.dataset import files, optional_imports
+from groundbox.errors import GroundboxError, InvalidArgument
 
 _MANIFEST: Final = "manifest.json"
 _PART: Final = ".part"
@@ -41,6 +41,7 @@ _DRIVER: Final = "driver-"
 _BEAT_S: Final = 5.0
 _STILL_S: Final = 30.0
 _RETRY_S: Final = 60
+_need: Final = functools.partial(optional_imports.need, purpose="to keep parts in an object store", install="obstore")
 
 
 class ObjectsFailed(GroundboxError):
@@ -343,10 +344,3 @@ def _born(pid: int) -> str:
 def _has_ended_here(holder: Mapping[str, Any]) -> bool:
     # With the time at which it began: numbers of processes are given again.
     return bool(holder["machine"] == _machine() and holder["born"] != _born(holder["pid"]))
-
-
-def _need(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ExtraMissing("obstore", "to keep parts in an object store", "obstore") from None

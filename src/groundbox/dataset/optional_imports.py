@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, Final
 
 from groundbox.errors import ExtraMissing
 
@@ -25,24 +25,22 @@ def need(module: str, purpose: str, *, install: str = "pyarrow duckdb rensa http
         raise ExtraMissing(module.partition(".")[0], purpose, install) from None
 
 
+_PURPOSES: Final = {
+    "pyarrow.parquet": "to read and write samples.parquet",
+    "duckdb": "to group near-duplicate programs",
+    "pyarrow": "to hold tables",
+    "rensa": "to find near-duplicate programs",
+}
+
+
+def data(module: str) -> Any:
+    """A module of the extra that builds need."""
+    return need(module, _PURPOSES[module])
+
+
 def parquet() -> Any:
     """`pyarrow.parquet`."""
-    return need("pyarrow.parquet", "to read and write samples.parquet")
-
-
-def duckdb() -> Any:
-    """`duckdb`."""
-    return need("duckdb", "to group near-duplicate programs")
-
-
-def pyarrow() -> Any:
-    """`pyarrow`."""
-    return need("pyarrow", "to hold tables")
-
-
-def rensa() -> Any:
-    """`rensa`."""
-    return need("rensa", "to find near-duplicate programs")
+    return data("pyarrow.parquet")
 
 
 def check() -> None:
@@ -51,5 +49,5 @@ def check() -> None:
     Raises:
         ExtraMissing: One is not installed.
     """
-    for library in (parquet, duckdb, pyarrow, rensa):
-        library()
+    for module in _PURPOSES:
+        data(module)

@@ -7,14 +7,15 @@ already: it is used as it is, and not left.
 
 from __future__ import annotations
 
-import importlib
+import functools
 import os
 import secrets
 import socket
 import threading
 from typing import Any, Final
 
-from groundbox.errors import ExtraMissing, InvalidArgument
+from groundbox.dataset import optional_imports
+from groundbox.errors import InvalidArgument
 
 _CONNECT_S: Final = 10.0
 _OBJECT_STORE_BYTES: Final = 200 << 20
@@ -97,6 +98,8 @@ class _Connection:
 
 
 CONNECTION: Final = _Connection()
+need: Final = functools.partial(optional_imports.need, purpose="to spread work over many machines", install="ray")
+"""Gives a module of Ray's, untyped, so that checks are the same with and without it."""
 
 
 def _set_up(*, own: bool) -> None:
@@ -144,15 +147,3 @@ def _start(ray: Any, workers: int) -> None:
             ray.shutdown()
             if not again:
                 raise
-
-
-def need(module: str) -> Any:
-    """A module of Ray's, untyped, so that checks are the same with and without it.
-
-    Raises:
-        ExtraMissing: Ray is not installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ExtraMissing("ray", "to spread work over many machines", "ray") from None

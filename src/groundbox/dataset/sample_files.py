@@ -170,7 +170,7 @@ class _Table:
     """The Parquet file, written in groups of rows."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._arrow = optional_imports.pyarrow()
+        self._arrow = optional_imports.data("pyarrow")
         types = {name: getattr(self._arrow, kind)() for name, kind in TYPES.items()}
         self._schema = self._arrow.schema(list(types.items()))
         self._writer = optional_imports.parquet().ParquetWriter(file, self._schema, compression="zstd")

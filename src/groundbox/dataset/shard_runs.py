@@ -19,9 +19,10 @@ from groundbox.dataset.input_reduction import Measure, Search
 from groundbox.dataset.item import Item, ProblemRuns, Sought, Tried, dump_part
 from groundbox.dataset.item_runs import (
     DRAWS,
+    PLAIN_SEED,
     READS_CLOCK,
+    TRACED_SEED,
     Runs,
-    Seeds,
     check_machine,
     compare,
     compressed,
@@ -271,10 +272,10 @@ class RunWork:
         if signature.misfit(problem, case):
             return None
         try:
-            ran = await runs(Seeds().traced, traced=True)
+            ran = await runs(TRACED_SEED, traced=True)
             if ran.outcome not in ("ok", "error"):
                 return None
-            plain = await runs(Seeds().plain, traced=False)
+            plain = await runs(PLAIN_SEED, traced=False)
         except SandboxLost:
             return None
         return ran if same(plain.answer, ran.answer) and not plain.drawn else None
@@ -287,7 +288,7 @@ class RunWork:
         async def once(case: Case) -> RunResult | None:
             runs = Runs(problem, case, self.runner, options.patience.brief())
             try:
-                return await runs(Seeds().traced, traced=True)
+                return await runs(TRACED_SEED, traced=True)
             except SandboxLost:
                 return None
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 from groundbox.dataset import files, sample_files
 from groundbox.dataset.build import REPORT, Tools, read_report
 from groundbox.dataset.executor import Executor, Listwise, Shard, run_in_order
-from groundbox.dataset.item_runs import RunLimits, Seeds
+from groundbox.dataset.item_runs import TRACED_SEED, RunLimits
 from groundbox.dataset.problem import WORKER_DIED, Case, Problem
 from groundbox.dataset.program_runner import Request, Runner, RunResult, same
 from groundbox.dataset.reproof import Difference, ItemRun, Reproof, Reproved, problem_of, tried_of
@@ -134,7 +134,7 @@ class Verification(Listwise):
                 source=problem.source,
                 entry=problem.entry,
                 case=case,
-                hash_seed=Seeds().traced,
+                hash_seed=TRACED_SEED,
                 traced=True,
                 cpu_s=self.limits.traced_cpu_s,
             )

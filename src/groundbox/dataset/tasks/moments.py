@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from groundbox.dataset.tasks.task import Draft, View, Visit, task
 from groundbox.trace.record import schema
+from groundbox.trace.run.state import State
 from groundbox.trace.run.structure import Iteration, Loop, Node
 from groundbox.values import literals
 from groundbox.values.numbers import ordinal
@@ -73,9 +74,9 @@ def _told_values(view: View, visit: Visit) -> dict[str, str]:
     for name, value in state.names(visit.step.frame).items():
         # Only names that the function itself assigned: its arguments stand in the prompt.
         if name in assigned and name in held:
-            text = _literal_text(state, value)
+            text = literal_text(state, value)
             # The value must be the one that the telling has reached; else the reply ends before its own answer.
-            if text and len(text) <= _MOST_VALUE_CHARS and text == _literal_text(told, held[name]):
+            if text and len(text) <= _MOST_VALUE_CHARS and text == literal_text(told, held[name]):
                 found[name] = text
     return found
 
@@ -85,7 +86,8 @@ def _assigned(view: View, visit: Visit) -> set[str]:
     return {each.name for each in before if isinstance(each, schema.Set) and each.f == visit.step.frame}
 
 
-def _literal_text(state: Any, value: Any) -> str:
+def literal_text(state: State, value: Any) -> str:
+    """A value of a state as Python writes it, or "" where it is no literal."""
     try:
         plain = state.python_value(value)
         literals.encode(plain)

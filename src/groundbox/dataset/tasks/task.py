@@ -199,10 +199,6 @@ class Lines:
         """Tell whether the line can be asked about."""
         return line in self._statements
 
-    def statement(self, line: int) -> ast.stmt | None:
-        """The statement of a plain line."""
-        return self._statements.get(line)
-
     def text(self, line: int) -> str:
         """The line without its indentation."""
         return self._texts[line - 1].strip() if 0 < line <= len(self._texts) else ""

@@ -16,7 +16,7 @@ import msgspec
 
 from groundbox.dataset.executor import Executor, Part, Shard
 from groundbox.dataset.item import Answer
-from groundbox.dataset.item_runs import RunLimits, Runs, Seeds, compressed
+from groundbox.dataset.item_runs import TRACED_SEED, RunLimits, Runs, compressed
 from groundbox.dataset.model_telling import Expected, Telling, TellingProver, expected_of, without_last
 from groundbox.dataset.narration import Proved
 from groundbox.dataset.problem import Drop, Problem, json_words
@@ -166,7 +166,7 @@ class Retelling:
 
     async def _run_again(self, row: Sample, problem: Problem) -> tuple[Answer, bytes]:
         """Return what the program gives today, and its compressed trace, if both are the row's."""
-        ran = await Runs(problem, problem.cases[0], self.runner, self.patience)(Seeds().traced, traced=True)
+        ran = await Runs(problem, problem.cases[0], self.runner, self.patience)(TRACED_SEED, traced=True)
         # The model is shown today's trace, and its telling goes into a row with yesterday's answer: both have to be one
         # run.
         if ran.trace is None or ran.outcome != row.outcome:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from groundbox.dataset import files, optional_imports, sample_files
 from groundbox.dataset.build import read_report
-from groundbox.dataset.item_runs import Seeds
+from groundbox.dataset.item_runs import TRACED_SEED
 from groundbox.dataset.problem import ABSENT, Drop, Problem
 from groundbox.dataset.problems.formats import CRUXEVAL
 from groundbox.dataset.problems.reading import read
@@ -162,7 +162,7 @@ def _recorded(problem: Problem, cpu_s: float) -> Request:
         source=problem.source,
         entry=problem.entry,
         case=problem.cases[0],
-        hash_seed=Seeds().traced,
+        hash_seed=TRACED_SEED,
         traced=True,
         cpu_s=cpu_s,
     )

@@ -21,7 +21,7 @@ import click
 
 from groundbox.dataset import files
 from groundbox.dataset.build import CARD, REPORT
-from groundbox.dataset.item_runs import RunLimits, Runs, Seeds
+from groundbox.dataset.item_runs import TRACED_SEED, RunLimits, Runs
 from groundbox.dataset.program_runner import Runner, SandboxRunner
 from groundbox.dataset.reproof import problem_of
 from groundbox.dataset.sample_files import FILES, SAMPLES, Sample, read_samples, writing
@@ -118,7 +118,7 @@ def _some(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
 async def _retold(sample: Sample, arms_: Sequence[str], runner: Runner) -> Mapping[str, Sample]:
     """The sample as each arm tells it; nothing where the run cannot be repeated."""
     problem = problem_of(sample)
-    ran = await Runs(problem, problem.cases[0], runner, RunLimits())(Seeds().traced, traced=True)
+    ran = await Runs(problem, problem.cases[0], runner, RunLimits())(TRACED_SEED, traced=True)
     if ran.trace is None or not ran.trace.complete or ran.answer.text != sample.answer:
         return {}  # in each arm, also where nothing of the run is told: all have the same questions
     trace = ran.trace

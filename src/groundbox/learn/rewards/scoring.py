@@ -16,6 +16,7 @@ from groundbox.dataset.executor import Executor, Listwise, Shard, WorkerDied
 from groundbox.dataset.problem import WORKER_DIED, Problem, Provenance
 from groundbox.dataset.problem import Case as ProblemCase
 from groundbox.dataset.tasks import checking
+from groundbox.dataset.tasks.moments import literal_text
 from groundbox.dataset.tasks.task import Lines
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Outcome
@@ -29,7 +30,6 @@ from groundbox.trace.run.structure import Step
 from groundbox.values import literals
 from groundbox.values.equal import equal_as_json, identical
 from groundbox.values.literals import NotALiteral
-from groundbox.values.unknown import Unknown
 
 Reward = float | None
 STAGE: Final = "rewards"
@@ -295,14 +295,7 @@ def _state(trace: Trace, visits: Sequence[Step], question: Mapping[str, Any]) ->
         return None
     state = trace.state_at(step.step)
     names = state.names(step.frame)
-    if question.get("name") not in names:
-        return None
-    try:
-        value = state.python_value(names[question["name"]])
-        literals.encode(value)
-    except (Unknown, NotALiteral):
-        return None
-    return literals.text(value)
+    return literal_text(state, names[question["name"]]) or None if question.get("name") in names else None
 
 
 def _next_line(trace: Trace, visits: Sequence[Step], question: Mapping[str, Any]) -> str | None:
