@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from groundbox.dataset.item import Answer
-from groundbox.dataset.narration import LEFT_OUT, Proved
+from groundbox.dataset.narration import LEAST_FOR_ONE, LEFT_OUT, Proved, without
 from groundbox.trace.claims import (
     BadClaims,
     ClaimData,
@@ -40,8 +40,6 @@ MOST_CHARS: Final = 1_000_000
 """Of an answer that is read as claims."""
 MOST_SENTENCES: Final = 1_000
 MOST_CLAIMS: Final = 10_000
-LEAST_FOR_ONE: Final = 5
-"""Sentences of a telling for each one that may be left out."""
 _OTHER: Final = "it is not one JSON object of the form that was asked for"
 _END: Final = re.compile(r"""[.!?:;…]["'`)*_\]]*\Z""")
 _RECORD: Final = re.compile(r" at record \d+")
@@ -247,11 +245,7 @@ def _without(telling: Telling, spans: Sequence[tuple[int, int]], places: Collect
         kept = decode(telling.claims).sentences
         sentences = [SentenceData(text=LEFT_OUT) if place in places else each for place, each in enumerate(kept)]
         return dataclasses.replace(_telling(sentences), left_out=gone, answered=telling.answered)
-    parts, at = [], 0
-    for place in sorted(places):
-        parts += [telling.text[at : spans[place][0]], LEFT_OUT]
-        at = spans[place][1]
-    return dataclasses.replace(telling, text="".join([*parts, telling.text[at:]]), left_out=gone)
+    return dataclasses.replace(telling, text=without(telling.text, spans, places), left_out=gone)
 
 
 def _follows(document: ClaimsData, places: Collection[int]) -> bool:

@@ -104,13 +104,8 @@ class Told:
 
     def without(self, places: Collection[int]) -> Told:
         """The same with `LEFT_OUT` for some of the sentences."""
-        parts, at = [], 0
-        for place, (begin, end) in enumerate(self._spans()):
-            if place in places:
-                parts += [self.text[at:begin], LEFT_OUT]
-                at = end
         sentences = tuple(_left_out(each) if place in places else each for place, each in enumerate(self.sentences))
-        return dataclasses.replace(self, text="".join([*parts, self.text[at:]]), sentences=sentences)
+        return dataclasses.replace(self, text=without(self.text, self._spans(), places), sentences=sentences)
 
     def _spans(self) -> list[tuple[int, int]]:
         """Where the sentences begin and end in the text, as far as they are found there one after the other."""
@@ -124,6 +119,14 @@ class Told:
             at = begin + len(each.text)
             spans.append((begin, at))
         return spans
+
+
+def without(text: str, spans: Sequence[tuple[int, int]], places: Collection[int]) -> str:
+    """The text with `LEFT_OUT` for some of the sentences that stand at these spans."""
+    for place, (begin, end) in reversed([*enumerate(spans)]):
+        if place in places:
+            text = f"{text[:begin]}{LEFT_OUT}{text[end:]}"
+    return text
 
 
 def derived(sentences: Sequence[Said]) -> tuple[float, list[str]]:
@@ -393,7 +396,7 @@ def unproven_claims(document: str, text: str, trace: Trace) -> list[str]:
     return found
 
 
-_LEAST_FOR_ONE: Final = 5
+LEAST_FOR_ONE: Final = 5
 """Sentences of a telling for each one that may be left out."""
 
 
@@ -425,7 +428,7 @@ def mended(told: Told, trace: Trace, prover: Prover) -> Mended:
         more = current.places(proved.unproven) - left_out
         left_out |= more
         last = len(told.sentences) - 1
-        if not more or last in left_out or len(left_out) * _LEAST_FOR_ONE > len(told.sentences):
+        if not more or last in left_out or len(left_out) * LEAST_FOR_ONE > len(told.sentences):
             return Mended(told=told, proved=first, first=first)
         current = told.without(left_out)
         proved = prover(current, trace)

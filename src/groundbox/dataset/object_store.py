@@ -33,6 +33,7 @@ from typing import Any, Final
 
 from groundbox.dataset import files, optional_imports
 from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.jail.cgroup import start_time
 
 _MANIFEST: Final = "manifest.json"
 _PART: Final = ".part"
@@ -333,12 +334,8 @@ def _machine() -> str:
 
 
 def _born(pid: int) -> str:
-    """When a process began, in the kernel's ticks; "" where there is none. See proc_pid_stat(5)."""
-    try:
-        # Behind the last parenthesis, because a process may have parentheses and blanks in its name.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
+    """When a process began, in the kernel's ticks; "" where there is none."""
+    return str(start_time(pid) or "")
 
 
 def _has_ended_here(holder: Mapping[str, Any]) -> bool:

@@ -308,40 +308,37 @@ def _sections(facts: Mapping[str, Any], statistics: BuildStatistics, decisions: 
         (f"tokens of {facts['tokens']['tokenizer']}", "tokens") if "tokens" in facts else ("characters", "chars")
     )
     findings = [each.containment for each in decisions.findings.values()]
+
+    def counted(title: str, words: str, measure: str, unit: str) -> str:
+        return section(title, f"How many {words}.", histogram(measures[measure], unit, least=0))
+
     return [
         section("Yield by stage", "Items that are left after each stage.", bars(_yield(facts))),
         section("Why items were dropped", "Each dropped item has one reason.", bars(_rows(reasons), kind="bad")),
         section("Rates", _mended(facts["mended"]), _rates(facts["rates"])),
         section("Tasks", "Samples by what is asked.", bars(_rows(facts["samples_by_task"].items()))),
-        section(
-            "Length of prompts",
-            "How many samples have which length.",
-            histogram(measures[f"prompt_{key}"], unit, least=0),
-        ),
-        section(
-            "Length of replies",
-            "How many samples have which length.",
-            histogram(measures[f"reply_{key}"], unit, least=0),
-        ),
-        section(
+        counted("Length of prompts", "samples have which length", f"prompt_{key}", unit),
+        counted("Length of replies", "samples have which length", f"reply_{key}", unit),
+        counted(
             "Repetition in replies",
-            "How many samples have which share of runs of eight words that the same reply had before.",
-            histogram(measures["repeated"], "share", least=0),
+            "samples have which share of runs of eight words that the same reply had before",
+            "repeated",
+            "share",
         ),
-        section(
+        counted(
             "Compressed size of replies",
-            "How many samples have which size, as a share of the text's; 0 is nothing but repetition.",
-            histogram(measures["compressed"], "share", least=0),
+            "samples have which size, as a share of the text's; 0 is nothing but repetition",
+            "compressed",
+            "share",
         ),
-        section(
+        counted(
             "Difficulty",
-            "How many samples have which logarithm of the lines that ran and of the depth of calls.",
-            histogram(measures["difficulty"], "log₂ of lines × depth", least=0),
+            "samples have which logarithm of the lines that ran and of the depth of calls",
+            "difficulty",
+            "log₂ of lines × depth",
         ),
-        section(
-            "Coverage",
-            "How many programs have which share of their lines reached by their inputs together.",
-            histogram(measures["coverage"], "share", least=0),
+        counted(
+            "Coverage", "programs have which share of their lines reached by their inputs together", "coverage", "share"
         ),
         section(
             "Near-duplicate programs",

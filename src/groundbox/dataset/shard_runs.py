@@ -132,7 +132,8 @@ class RunWork:
 
     async def _ran(self, problem: Problem, traces: dict[str, bytes]) -> ProblemRuns:
         drops: list[Drop] = []
-        if not problem.cases:
+        given: list[tuple[Case, RunResult | None, RunResult | None]] = [(case, None, None) for case in problem.cases]
+        if not given:
             options, patience = self.options, self.options.patience
             try:
                 made, drops = await input_generation.make(
@@ -155,9 +156,8 @@ class RunWork:
                 )
                 return ProblemRuns(problem=problem, items=(), drops=(lost,))
             problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
-            first = await self._firsts(problem, [(each.case, each.ran, each.plain) for each in made])
-        else:
-            first = await self._firsts(problem, [(case, None, None) for case in problem.cases])
+            given = [(each.case, each.ran, each.plain) for each in made]
+        first = await self._firsts(problem, given)
         items = [each async for each in self._settled(problem, first, traces)]
         return ProblemRuns(problem=problem, items=tuple(items), drops=tuple(drops))
 

@@ -111,13 +111,8 @@ class Endpoint:
         known = self._cache.get(key) if self._cache is not None else None
         if known is not None:
             return known
-        found = await self._ask(body)
-        reply = Reply(
-            text=found.text,
-            finish=found.finish,
-            prompt_tokens=found.prompt_tokens,
-            completion_tokens=found.completion_tokens,
-        )
+        text, finish, prompt_tokens, completion_tokens, _ = await self._ask(body)
+        reply = Reply(text=text, finish=finish, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
         if self._cache is not None:
             self._cache.put(key, reply)
         return reply
