@@ -24,6 +24,7 @@ from typing import Any
 
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.narration import LEFT_OUT, Proved, Said, Told
+from groundbox.dataset.processes import share
 from groundbox.dataset.program_runner import RunResult
 from groundbox.errors import SandboxUnavailable
 from groundbox.trace.record import schema
@@ -52,12 +53,6 @@ class FakeRunner:
         self.runs += 1
         ran = run_here(request)
         return self.answer(request, ran) if self.answer else ran
-
-    def shared(self, hosts):
-        return self
-
-    async def close(self):
-        pass
 
 
 class DeadlyRunner(FakeRunner):
@@ -287,18 +282,16 @@ class Hosted:
 
     Attributes:
         does: What it does with a shard: name of a function of this module, or of a few own ones.
-        hosts: With how many others it shares the machine, once it was handed over.
+        hosts: Any number, by which it is told from others.
     """
 
     does: str = "tell"
     hosts: int = 0
 
-    def shared(self, hosts):
-        return dataclasses.replace(self, hosts=hosts)
-
     async def __call__(self, shard):
         if self.does == "tell":
-            return {"jsonl": json.dumps([shard.payload, os.getpid(), self.hosts]).encode()}
+            # Of as many as there is one of for each host, this one's.
+            return {"jsonl": json.dumps([shard.payload, os.getpid(), 100 // share(100)]).encode()}
         if self.does == "meet":  # both must be under way at once
             folder = shard.payload["folder"]
             os.mkdir(f"{folder}/{shard.number}")

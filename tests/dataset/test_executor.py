@@ -348,7 +348,7 @@ def test_on_few_processors_this_process_is_the_only_host():
 
     (told,) = [json.loads(asyncio.run(executor.run(Hosted(), shard))["jsonl"]) for shard in shards(1)]
 
-    assert (executor.hosts, told) == (1, [0, os.getpid(), 0])
+    assert (executor.hosts, told) == (1, [0, os.getpid(), 1])
     assert [LocalExecutor(count).hosts for count in (1, 5, 16, 64)] == [1, 2, 4, 16]
 
 
@@ -414,8 +414,6 @@ def test_a_host_that_nobody_closed_does_not_keep_the_interpreter_from_ending():
         from groundbox.dataset.executor import LocalExecutor, Shard
 
         class Work:
-            def shared(self, hosts):
-                return self
             async def __call__(self, shard):
                 return {"jsonl": b"done"}
 

@@ -314,12 +314,6 @@ class Fixed:
     async def run(self, request):
         return self.ran
 
-    def shared(self, hosts):
-        return self
-
-    def close(self):
-        pass
-
 
 def test_a_run_of_this_process_is_handed_on_as_it_is():
     found, ran = executed(1, traced=True)

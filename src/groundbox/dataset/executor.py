@@ -14,21 +14,25 @@ import dataclasses
 import logging
 import multiprocessing
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from groundbox.dataset.hosts import Host, HostDied, HostFailed
 from groundbox.dataset.part_store import Store
-from groundbox.dataset.processes import begin, starting
+from groundbox.dataset.processes import begin, share, starting
 from groundbox.errors import GroundboxError, InvalidArgument
 
 logger = logging.getLogger(__name__)
 Part: TypeAlias = Mapping[str, bytes]
 """Files by suffix; the last one says that the part is done. What is to be kept is carried out to one."""
 Result = TypeVar("Result")
-_Given = TypeVar("_Given", covariant=True)
+Running: TypeAlias = Callable[["Shard"], Coroutine[Any, Any, Result]]
+"""Work that runs programs: carried out here, or pickled and carried out by a host beside others.
+
+A host takes its share of the machine (`groundbox.dataset.processes.Slots`). What comes of it is pickled, too.
+"""
 
 DEADLINE_S: Final = 600.0
 """Wall seconds after which a shard on another machine is given to a second process as well."""
@@ -68,19 +72,6 @@ class WorkerDied(ShardFailed):
     """A shard whose process died each time that it was tried, so that it is taken for the cause."""
 
 
-class Running(Protocol[_Given]):
-    """Work that runs programs. It is carried out here, or pickled and carried out by a host beside others.
-
-    What comes of it is pickled then, too.
-    """
-
-    async def __call__(self, shard: Shard, /) -> _Given:
-        """Carry out a shard."""
-
-    def shared(self, hosts: int) -> Running[_Given]:
-        """The same work for one of so many hosts, which takes no more than its share of the machine."""
-
-
 class Divisible(Protocol[Result]):
     """Work of which a shard can be cut, so that what ends its process is found and costs itself alone."""
 
@@ -114,8 +105,11 @@ class Listwise(abc.ABC):
         return [self.lost(each, reason) for each in piece.payload]
 
 
-class Listing(Running[list[Any]], Divisible[list[Any]], Protocol):
+class Listing(Divisible[list[Any]], Protocol):
     """Work that runs programs for a list, as a `Listwise` with a coroutine for `__call__` does."""
+
+    async def __call__(self, shard: Shard, /) -> list[Any]:
+        """Carry out a shard."""
 
 
 async def values_of(work: Listing, entries: Sequence[Any], executor: Executor, *, stage: str) -> list[Any]:
@@ -170,9 +164,6 @@ class Executor(Protocol):
 
     def spent_s(self) -> float:
         """Processor seconds of other event loops than this process's since this was asked last."""
-
-    def shared(self, hosts: int) -> Executor:
-        """One with a share of these workers, for work that is carried out beside others."""
 
     async def close(self) -> None:
         """Stop all that is under way."""
@@ -239,7 +230,6 @@ class LocalExecutor:
         self.hosts = hosts or -(-self.workers // _WORKERS_OF_A_HOST)
         self._pool: ProcessPoolExecutor | None = None
         self._hosts: list[Host] = []
-        self._shared: tuple[Running[Any], Running[Any]] | None = None
         self._told_s = 0.0
 
     @property
@@ -251,15 +241,12 @@ class LocalExecutor:
         """See Executor.run. A shard whose host dies is tried once more, by a host that does nothing else."""
         if self.hosts == 1:
             return await work(shard)
-        if self._shared is None or self._shared[0] is not work:
-            self._shared = work, work.shared(self.hosts)
-        shared: Running[Result] = self._shared[1]
         try:
             with contextlib.suppress(HostDied):
-                return await self._host().run(shared, shard)
-            alone = Host()
+                return await self._host().run(work, shard)
+            alone = Host(self.hosts)
             try:
-                return await alone.run(shared, shard)
+                return await alone.run(work, shard)
             finally:
                 await alone.close()
                 self._hosts.append(alone)
@@ -274,15 +261,15 @@ class LocalExecutor:
         since, self._told_s = total - self._told_s, total
         return since
 
-    def shared(self, hosts: int) -> LocalExecutor:
-        """See Executor.shared."""
-        return LocalExecutor(-(-self.workers // hosts), hosts=1)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is for a host, which computes with its share of the workers."""
+        return _executor_of_host, (self.workers,)
 
     def _host(self) -> Host:
         """The one that has least to do; a new one, where there are too few that live."""
         alive = [each for each in self._hosts if each.alive]
         if len(alive) < self.hosts:
-            self._hosts.append(Host())
+            self._hosts.append(Host(self.hosts))
             return self._hosts[-1]
         return min(alive, key=lambda each: each.busy)
 
@@ -313,6 +300,10 @@ class LocalExecutor:
         if self._pool is None:
             self._pool = _processes(self.workers)
         return self._pool
+
+
+def _executor_of_host(workers: int) -> LocalExecutor:
+    return LocalExecutor(share(workers), hosts=1)
 
 
 def _processes(count: int) -> ProcessPoolExecutor:

@@ -52,17 +52,17 @@ class _Answer(NamedTuple):
 
 
 class Host:
-    """Our end of one. Belongs to the event loop that it is made in.
+    """Our end of one of `hosts`. Belongs to the event loop that it is made in.
 
     Attributes:
         busy: Shards that it is at.
         cpu_s: Processor seconds that it has spent, without its sandboxes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hosts: int) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy this loop's threads and locks as they stand
         self._ours, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, os.getpid()), name="groundbox-host")
+        self._process = context.Process(target=_serve, args=(theirs, os.getpid(), hosts), name="groundbox-host")
         with starting():
             self._process.start()
         theirs.close()
@@ -164,8 +164,8 @@ class Host:
             waiting.set_exception(HostFailed(answer.error) if isinstance(answer.error, str) else answer.error)
 
 
-def _serve(theirs: Connection, parent: int) -> None:
-    begin(parent)
+def _serve(theirs: Connection, parent: int, hosts: int) -> None:
+    begin(parent, hosts)
     asyncio.run(_carry_out_all(theirs))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
+import functools
 import itertools
 from typing import Any, Final, Protocol
 
@@ -11,6 +11,7 @@ from groundbox.dataset.cpu_time import CpuMeter
 from groundbox.dataset.executor import Executor, Shard, WorkerDied, is_this_process
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.problem import ABSENT, Case
+from groundbox.dataset.processes import Slots
 from groundbox.errors import SandboxLost
 from groundbox.execution import Execution
 from groundbox.guest.python import chance
@@ -89,9 +90,6 @@ class Runner(Protocol):
             GroundboxError: The sandbox failed, not the program.
         """
 
-    def shared(self, hosts: int) -> Runner:
-        """Return a runner for one of so many processes, which together run as many programs at once as this one."""
-
 
 def same(one: Answer, other: Answer) -> bool:
     """Tell whether two runs gave the same, to the last bit. The text of an exception's message counts, too."""
@@ -116,10 +114,6 @@ class MeteredRunner:
         self._meter.cpu_s += ran.cpu_s
         return ran
 
-    def shared(self, hosts: int) -> MeteredRunner:
-        """See Runner.shared."""
-        return MeteredRunner(self._runner.shared(hosts), self._meter)
-
 
 class ExecutedRunner:
     """Has each program run by an executor, for work that stays in this process, as what waits for a model does.
@@ -130,7 +124,7 @@ class ExecutedRunner:
 
     def __init__(self, runner: Runner, executor: Executor) -> None:
         self._runner, self._executor = runner, executor
-        self._work, self._numbers = _One(runner), itertools.count()
+        self._work, self._numbers = functools.partial(_run, runner), itertools.count()
 
     async def run(self, request: Request) -> RunResult:
         """See Runner.run. A program that ends each process that runs it has lost its sandbox, too."""
@@ -142,24 +136,9 @@ class ExecutedRunner:
         except WorkerDied as died:
             raise SandboxLost(died.reason) from None
 
-    def shared(self, hosts: int) -> Runner:
-        """See Runner.shared: what runs elsewhere already is not handed over once more."""
-        return self._runner.shared(hosts)
 
-
-@dataclasses.dataclass(frozen=True)
-class _One:
-    """Work for `Executor.run`: a request in, what its run gave out."""
-
-    runner: Runner
-
-    def shared(self, hosts: int) -> _One:
-        """See Running.shared."""
-        return _One(self.runner.shared(hosts))
-
-    async def __call__(self, shard: Shard) -> RunResult:
-        """See Executor.run."""
-        return await self.runner.run(shard.payload)
+async def _run(runner: Runner, shard: Shard) -> RunResult:
+    return await runner.run(shard.payload)
 
 
 class SandboxRunner:
@@ -171,8 +150,7 @@ class SandboxRunner:
     """
 
     def __init__(self, *, at_once: int, options: TraceOptions | None = None) -> None:
-        self._at_once = at_once
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = Slots(at_once)
         self._options = options or TraceOptions()
 
     async def run(self, request: Request) -> RunResult:
@@ -184,11 +162,6 @@ class SandboxRunner:
                 return await self._probed(request)
             execution = await run_async(request.source, **self._arguments(request))
         return _ran(execution)
-
-    def shared(self, hosts: int) -> SandboxRunner:
-        """See Runner.shared."""
-        # Rounded up, so that none gets 0.
-        return SandboxRunner(at_once=-(-self._at_once // hosts), options=self._options)
 
     async def _probed(self, request: Request) -> RunResult:
         """A run between two calls of the guest's own: one before the program, and one that asks what it drew."""

@@ -199,9 +199,9 @@ class RayExecutor:
         since, self._told_s = self._spent_s - self._told_s, self._spent_s
         return since
 
-    def shared(self, hosts: int) -> LocalExecutor:
-        """See Executor.shared: what a worker process computes with."""
-        return LocalExecutor(1, hosts=1)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is for a worker process, which computes by itself."""
+        return functools.partial(LocalExecutor, 1, hosts=1), ()
 
     async def close(self) -> None:
         """See Executor.close. Leaves the cluster, if no other executor of this process is in it and Ray did not start
@@ -367,7 +367,7 @@ class RayExecutor:
             self._done_at = self._usable_at = self._listed_at = time.monotonic()
             self._room = asyncio.Event()
             self._watching = asyncio.create_task(self._watch())
-        data = self._bytes_of(work, programs=programs)
+        data = self._bytes_of(work)
         attempts: dict[asyncio.Task[Answer], _Attempt] = {}
         deaths, losses = 0, 0
         try:
@@ -394,12 +394,12 @@ class RayExecutor:
                 task.cancel()
             await asyncio.gather(*attempts, return_exceptions=True)
 
-    def _bytes_of(self, work: Any, *, programs: bool) -> bytes:
+    def _bytes_of(self, work: Any) -> bytes:
         """The work for a worker process; the same object gives the same bytes, by which it is known there."""
         for known, data in self._pickled:
             if known is work:
                 return data
-        data = pickle.dumps(work.shared(1) if programs else work)
+        data = pickle.dumps(work)
         self._pickled = [(work, data), *self._pickled[: _MOST_PICKLED - 1]]
         return data
 

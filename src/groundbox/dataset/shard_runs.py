@@ -95,10 +95,6 @@ class RunWork:
     untold: Untold
     meter: CpuMeter = dataclasses.field(default_factory=CpuMeter)
 
-    def shared(self, hosts: int) -> RunWork:
-        """See Running.shared."""
-        return dataclasses.replace(self, runner=self.runner.shared(hosts), executor=self.executor.shared(hosts))
-
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
         traces: dict[str, bytes] = {}

@@ -105,10 +105,6 @@ class Verification(Listwise):
     reproof: Reproof
     limits: RunLimits
 
-    def shared(self, hosts: int) -> Verification:
-        """See Running.shared."""
-        return dataclasses.replace(self, runner=self.runner.shared(hosts), executor=self.executor.shared(hosts))
-
     async def __call__(self, shard: Shard) -> list[Reproved]:
         """See Executor.run."""
         return await asyncio.gather(*map(self._one, itertools.count(), shard.payload))

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from groundbox.dataset.executor import Executor, Listwise, LocalExecutor, Shard, values_of
 from groundbox.dataset.problem import WORKER_DIED
+from groundbox.dataset.processes import Slots
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.evaluation import records
 from groundbox.learn.evaluation.judging import CANNOT_RUN, LOST_SANDBOX, Judge, Tests, Verdict, tried
@@ -147,12 +148,7 @@ class Grading(Listwise):
     """Work for `Executor.run`: problems with samples in, verdicts out."""
 
     def __init__(self, *, limits: Limits, options: Mapping[str, Any], at_once: int) -> None:
-        self._limits, self._options, self._at_once = limits, options, at_once
-        self._gate = asyncio.Semaphore(at_once)
-
-    def shared(self, hosts: int) -> Grading:
-        """See Running.shared."""
-        return Grading(limits=self._limits, options=self._options, at_once=-(-self._at_once // hosts))
+        self._limits, self._options, self._gate = limits, options, Slots(at_once)
 
     async def __call__(self, shard: Shard) -> list[Verdict]:
         """See Executor.run."""

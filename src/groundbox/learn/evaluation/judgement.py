@@ -14,6 +14,7 @@ from typing import Any, Final
 from groundbox.dataset.executor import Executor, Listwise, Shard, WorkerDied
 from groundbox.dataset.item_runs import compressed
 from groundbox.dataset.problem import WORKER_DIED
+from groundbox.dataset.processes import Slots
 from groundbox.dataset.program_runner import Request
 from groundbox.errors import GroundboxError, SandboxUnavailable
 from groundbox.learn.evaluation import steps
@@ -58,18 +59,7 @@ class Judgement(Listwise):
         proof_cpu_s: Processor seconds for the steps of one reply.
         """
         self._judging, self._means, self._executor = judging, means, executor
-        self._at_once, self._proof_cpu_s = at_once, proof_cpu_s
-        self._gate = asyncio.Semaphore(at_once)
-
-    def shared(self, hosts: int) -> Judgement:
-        """See Running.shared."""
-        return Judgement(
-            self._judging,
-            dataclasses.replace(self._means, runner=self._means.runner.shared(hosts)),
-            self._executor.shared(hosts),
-            at_once=-(-self._at_once // hosts),
-            proof_cpu_s=self._proof_cpu_s,
-        )
+        self._gate, self._proof_cpu_s = Slots(at_once), proof_cpu_s
 
     async def __call__(self, shard: Shard) -> Any:
         """See Executor.run; of `record` comes what `Reply.recorded` has, of `judge` a verdict on each."""

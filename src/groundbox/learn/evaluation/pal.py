@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset.executor import Executor, Listwise, LocalExecutor, Shard, values_of
+from groundbox.dataset.processes import Slots
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Execution
 from groundbox.learn.evaluation import records
@@ -122,11 +123,7 @@ class Scoring(Listwise):
 
     def __init__(self, *, limits: Limits, options: Mapping[str, Any], tolerance: float, at_once: int) -> None:
         self._given: dict[str, Any] = {"limits": limits, "options": options, "tolerance": tolerance}
-        self._at_once, self._gate = at_once, asyncio.Semaphore(at_once)
-
-    def shared(self, hosts: int) -> Scoring:
-        """See Running.shared."""
-        return Scoring(**self._given, at_once=-(-self._at_once // hosts))
+        self._gate = Slots(at_once)
 
     async def __call__(self, shard: Shard) -> list[Scored]:
         """See Executor.run."""

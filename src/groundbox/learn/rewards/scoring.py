@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.dataset.executor import Executor, Listwise, Shard, WorkerDied
 from groundbox.dataset.problem import WORKER_DIED, Problem, Provenance
 from groundbox.dataset.problem import Case as ProblemCase
+from groundbox.dataset.processes import Slots
 from groundbox.dataset.tasks import checking
 from groundbox.dataset.tasks.moments import literal_text
 from groundbox.dataset.tasks.task import Lines
@@ -105,12 +106,7 @@ class Scoring(Listwise):
         executor: Of the process that scores; it holds steps against records.
         at_once: Units that one process is at at the same time.
         """
-        self._settings, self._executor, self._at_once = settings, executor, at_once
-        self._gate = asyncio.Semaphore(at_once)
-
-    def shared(self, hosts: int) -> Scoring:
-        """See Running.shared."""
-        return Scoring(self._settings, self._executor.shared(hosts), at_once=-(-self._at_once // hosts))
+        self._settings, self._executor, self._gate = settings, executor, Slots(at_once)
 
     async def __call__(self, shard: Shard) -> list[Scored]:
         """See Executor.run."""
