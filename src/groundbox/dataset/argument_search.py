@@ -11,6 +11,7 @@ depends on the input that the wanted result was recorded with, and comes with th
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import itertools
 import re
@@ -125,12 +126,10 @@ def _difference(value: Any, wanted: Any) -> str:
 
 
 def _seen(tried: Tried) -> _Seen:
-    if tried.answer.fault is not None:
-        return _Seen(given=tried.case.kwargs, value=None, failed=True)
-    try:
-        return _Seen(given=tried.case.kwargs, value=literals.parse(tried.answer.text), failed=False)
-    except NotALiteral:
-        return _Seen(given=tried.case.kwargs, value=None, failed=True)
+    if tried.answer.fault is None:
+        with contextlib.suppress(NotALiteral):
+            return _Seen(given=tried.case.kwargs, value=literals.parse(tried.answer.text), failed=False)
+    return _Seen(given=tried.case.kwargs, value=None, failed=True)
 
 
 def _guesses(
@@ -421,16 +420,14 @@ def _of_length(value: Any, size: int) -> Any:
 def _kinds(problem: Problem, node: ast.FunctionDef) -> dict[str, str]:
     """The kind of each parameter, "" where it is not known: from its annotation, the statement, or its default."""
     found: dict[str, str] = {}
-    positional = node.args.args
-    late = dict(zip([each.arg for each in positional][::-1], node.args.defaults[::-1], strict=False))
-    late |= {each.arg: value for each, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value}
-    for each in [*positional, *node.args.kwonlyargs]:
+    defaults = signature.defaults_of(node)
+    for each in [*node.args.args, *node.args.kwonlyargs]:
         words = ast.unparse(each.annotation) if each.annotation is not None else ""
         if not words:
             told = re.search(rf"\b{re.escape(each.arg)}\b[`*\s]*\(([^()]{{1,60}})", problem.statement)
             words = told[1] if told else ""
         kind = next((kind for pattern, kind in _WORDS if words and re.search(pattern, words.lower())), "")
-        default = late.get(each.arg)
+        default = defaults.get(each.arg)
         if not words and isinstance(default, ast.Constant):
             kind = _KINDS.get(type(default.value), "")
         found[each.arg] = kind

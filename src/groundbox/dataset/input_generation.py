@@ -286,20 +286,11 @@ def _examples(node: ast.FunctionDef) -> Iterator[Case]:
 
 
 def _defaults(node: ast.FunctionDef) -> dict[str, Any]:
-    positional = [*node.args.posonlyargs, *node.args.args]
-    late = positional[len(positional) - len(node.args.defaults) :]
-    pairs = [
-        *zip(late, node.args.defaults, strict=True),
-        *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
-    ]
+    """The defaults that are literals."""
     found: dict[str, Any] = {}
-    for each, default in pairs:
-        try:
-            found[each.arg] = literals.of_node(default) if default is not None else None
-        except literals.NotALiteral:
-            continue
-        if default is None:
-            del found[each.arg]
+    for name, default in signature.defaults_of(node).items():
+        with contextlib.suppress(literals.NotALiteral):
+            found[name] = literals.of_node(default)
     return found
 
 

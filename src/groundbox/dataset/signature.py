@@ -66,24 +66,30 @@ def _may_define(tree: ast.Module, name: str) -> bool:
     return False
 
 
-def _signature(node: ast.FunctionDef) -> inspect.Signature:
-    """The signature of a function that was never made; defaults stand for themselves."""
-    kind = inspect.Parameter
+def defaults_of(node: ast.FunctionDef) -> dict[str, ast.expr]:
+    """The defaults of a function's parameters, by name."""
     given = node.args
     positional = [*given.posonlyargs, *given.args]
-    without = len(positional) - len(given.defaults)
-    parameters = [
-        kind(
-            each.arg,
-            kind.POSITIONAL_ONLY if number < len(given.posonlyargs) else kind.POSITIONAL_OR_KEYWORD,
-            default=kind.empty if number < without else None,
-        )
-        for number, each in enumerate(positional)
-    ]
-    if given.vararg:
-        parameters.append(kind(given.vararg.arg, kind.VAR_POSITIONAL))
-    for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-        parameters.append(kind(each.arg, kind.KEYWORD_ONLY, default=kind.empty if default is None else None))
-    if given.kwarg:
-        parameters.append(kind(given.kwarg.arg, kind.VAR_KEYWORD))
-    return inspect.Signature(parameters)
+    late = positional[len(positional) - len(given.defaults) :]
+    pairs = [*zip(late, given.defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    return {each.arg: default for each, default in pairs if default is not None}
+
+
+def _signature(node: ast.FunctionDef) -> inspect.Signature:
+    """The signature of a function that was never made; None stands for each default."""
+    kind, given, defaults = inspect.Parameter, node.args, defaults_of(node)
+    groups = (
+        (given.posonlyargs, kind.POSITIONAL_ONLY),
+        (given.args, kind.POSITIONAL_OR_KEYWORD),
+        ([given.vararg], kind.VAR_POSITIONAL),
+        (given.kwonlyargs, kind.KEYWORD_ONLY),
+        ([given.kwarg], kind.VAR_KEYWORD),
+    )
+    return inspect.Signature(
+        [
+            kind(each.arg, how, default=None if each.arg in defaults else kind.empty)
+            for parameters, how in groups
+            for each in parameters
+            if each is not None
+        ]
+    )
