@@ -108,7 +108,7 @@ async def make(
     else:
         generated = _Generator(problem, problem.generator, runner, limits.cpu_s)
         if fault := await generated.fault([rng.getrandbits(32) for _ in range(_SEEDS_TRIED)]):
-            return [], [_none(problem, fault)]
+            return [], [problem.dropped(STAGE, "no-inputs", fault)]
         unknown = "its generator gives no arguments that are data"
         proposed = generated.proposed(rng, most, _TRIES_EACH)
     async for case in proposed:
@@ -121,7 +121,8 @@ async def make(
         plain = await runs(PLAIN_SEED, traced=False) if limits.stable_only else None
         ran = None if plain is not None and plain.drawn else await runs(TRACED_SEED, traced=True)
         if plain is not None and (ran is None or _differ(plain, ran)):
-            unsettled.append(_unsettled(problem, plain))
+            differs = ("nondeterministic-output", "its runs give different answers")
+            unsettled.append(problem.dropped(STAGE, *(drawing(plain) if plain.drawn else differs)))
             if len(unsettled) == _UNSETTLED and not kept:
                 break
             continue
@@ -148,7 +149,8 @@ async def make(
         return [dataclasses.replace(m, case=dataclasses.replace(m.case, number=n)) for n, m in numbered], []
     if unsettled:
         return [], unsettled[:1]
-    return [], [_none(problem, f"{len(seen)} inputs were tried" if seen else unknown)]
+    detail = f"{len(seen)} inputs were tried" if seen else unknown
+    return [], [problem.dropped(STAGE, "no-inputs", detail)]
 
 
 async def _guessed(problem: Problem, rng: random.Random, kept: Sequence[Made], tries: int) -> AsyncIterator[Case]:
@@ -159,10 +161,6 @@ async def _guessed(problem: Problem, rng: random.Random, kept: Sequence[Made], t
             return
         # `kept` grows while this generator waits: candidates are changed from what the caller kept meanwhile.
         yield waiting.pop(0) if waiting else mutated(rng.choice(kept).case, rng)
-
-
-def _none(problem: Problem, detail: str) -> Drop:
-    return Drop(item=problem.id, problem=problem.id, stage=STAGE, reason="no-inputs", detail=detail)
 
 
 class _Generator:
@@ -227,11 +225,6 @@ def _differ(one: RunResult, other: RunResult) -> bool:
     """Tell whether two runs that ended by themselves gave different answers."""
     ended = {one.outcome, other.outcome} <= {"ok", "error"}
     return ended and not same(one.answer, other.answer)
-
-
-def _unsettled(problem: Problem, plain: RunResult) -> Drop:
-    reason, detail = drawing(plain) if plain.drawn else ("nondeterministic-output", "its runs give different answers")
-    return Drop(item=problem.id, problem=problem.id, stage=STAGE, reason=reason, detail=detail)
 
 
 def _shown(case: Case, ran: RunResult) -> set[Any]:

@@ -140,6 +140,10 @@ class Problem:
     provenance: Provenance
     generator: str | None = None
 
+    def dropped(self, stage: str, reason: str, detail: str) -> Drop:
+        """A drop of all of it."""
+        return Drop(item=self.id, problem=self.id, stage=stage, reason=reason, detail=detail)
+
 
 def _is_name(text: str) -> bool:
     """Tell whether Python reads the text as a name, and as this one."""

@@ -143,13 +143,7 @@ class RunWork:
                 )
             except SandboxLost as error:
                 await check_machine(self.runner, patience)
-                lost = Drop(
-                    item=problem.id,
-                    problem=problem.id,
-                    stage=input_generation.STAGE,
-                    reason="sandbox-lost",
-                    detail=str(error),
-                )
+                lost = problem.dropped(input_generation.STAGE, "sandbox-lost", str(error))
                 return ProblemRuns(problem=problem, items=(), drops=(lost,))
             problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
             given = [(each.case, each.ran, each.plain) for each in made]
@@ -342,7 +336,7 @@ def _given_up(each: Problem | Drop, reason: str) -> ProblemRuns | Drop:
     if isinstance(each, Drop):
         return each
     items = [Item(id=f"{each.id}/{case.number}", problem=each.id, case=case) for case in each.cases]
-    lost = Drop(item=each.id, problem=each.id, stage=STAGE, reason=WORKER_DIED, detail=reason)
+    lost = each.dropped(STAGE, WORKER_DIED, reason)
     return ProblemRuns(
         problem=each,
         items=tuple(item.dropped(STAGE, WORKER_DIED, reason) for item in items),

@@ -123,9 +123,10 @@ class SampleWork:
         proved_item, found = prove(told_item, told, trace, self.prover)
         if found is None:
             return SampledItem(item=item.id, drop=proved_item.drop, claims=told.claims)
-        claims, proven = found.first.total, found.first.proven
-        if proved_item.drop is not None:
-            return SampledItem(item=item.id, drop=proved_item.drop, claims=claims, proven=proven)
+        first = found.first
+        lesson = SampledItem(item=item.id, drop=proved_item.drop, claims=first.total, proven=first.proven)
+        if lesson.drop is not None:
+            return lesson
         view = View(
             guesses=guesses,
             problem=problem,
@@ -149,15 +150,7 @@ class SampleWork:
         if drop is not None and drafts and not following:
             drop = item.dropped("tasks", "jumps", found.told.derived(found.told.text)[1][0][:500]).drop
         faults = tuple(f"{item.id}: the check of {draft.task} refuses its own answer" for draft in wrong)
-        return SampledItem(
-            item=item.id,
-            samples=samples,
-            drop=drop,
-            claims=claims,
-            proven=proven,
-            left_out=found.left_out,
-            faults=faults,
-        )
+        return dataclasses.replace(lesson, samples=samples, drop=drop, left_out=found.left_out, faults=faults)
 
 
 def payload(wanted: Mapping[str, str], ran: Mapping[str, bytes]) -> dict[str, Any]:
@@ -199,7 +192,7 @@ def _holds(draft: Draft, view: View) -> bool:
 
 
 def _derived(draft: Draft, told: Told) -> tuple[float, list[str]]:
-    """See `narrating.derived`: of the tellings that the reply holds."""
+    """See `narration.derived`: of the tellings that the reply holds."""
     if not draft.tellings:
         return told.derived(draft.reasoning)
     return derived([each for telling in draft.tellings for each in telling.sentences])

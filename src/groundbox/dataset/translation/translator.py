@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from groundbox.dataset import model_telling
 from groundbox.dataset.model_telling import NotClaims, Telling
@@ -142,16 +142,9 @@ class _Work:
         return dataclasses.replace(attempt, telling=mended[0], verdict=mended[1], reason="", repaired=found.repaired)
 
     async def _attempt(self, messages: Sequence[Mapping[str, str]], *, with_claims: bool) -> Translation:
-        try:
-            reply = await self._model.answer(messages, schema=prompts.schema() if with_claims else None)
-        except FormatRefused:
-            raise
-        except RequestRefused as error:
-            return Translation(reason="request-refused", detail=str(error))
-        text = _unfenced(without_thinking(reply.text))
-        if reason := _defect(text, reply):
-            return Translation(reason=reason, raw=text or "")
-        assert text is not None
+        text, reason, detail = await self._answer(messages, prompts.schema() if with_claims else None)
+        if reason:
+            return Translation(reason=reason, detail=detail, raw=text)
         # Models that ignore the format answer in prose, which can be proven as such.
         in_words = with_claims and not text.startswith(("{", "["))
         try:
@@ -159,6 +152,19 @@ class _Work:
         except NotClaims as error:
             return Translation(reason=TORN, detail=str(error), raw=text)
         return dataclasses.replace(await self._proven(self._judge.trimmed(telling)), raw=text, in_words=in_words)
+
+    async def _answer(
+        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any] | None
+    ) -> tuple[str, str, str]:
+        """An answer's text, why it is of no use, or "", and what the endpoint says of that."""
+        try:
+            reply = await self._model.answer(messages, schema=schema)
+        except FormatRefused:
+            raise
+        except RequestRefused as error:
+            return "", "request-refused", str(error)
+        text = _unfenced(without_thinking(reply.text))
+        return text or "", _defect(text, reply), ""
 
     async def _proven(self, telling: Telling) -> Translation:
         verdict = await self._judge.prove(telling)
@@ -187,15 +193,8 @@ class _Work:
         told = [(number, telling.text[slice(*span)]) for number, span in enumerate(spans, 1)]
         for begin in range(0, len(told), _MOST_READ):
             question = prompts.reading(self._shown, dict(told[begin : begin + _MOST_READ]))
-            messages = [{"role": "user", "content": question}]
-            try:
-                reply = await self._model.answer(messages, schema=prompts.reading_schema())
-            except FormatRefused:
-                raise
-            except RequestRefused:
-                return None
-            text = _unfenced(without_thinking(reply.text))
-            if text is None or _defect(text, reply):
+            text, reason, _ = await self._answer([{"role": "user", "content": question}], prompts.reading_schema())
+            if reason:
                 return None
             answers.append(text)
         try:
