@@ -55,6 +55,7 @@ class Host:
     """Our end of one of `hosts`. Belongs to the event loop that it is made in.
 
     Attributes:
+        alive: Whether shards can be given to it.
         busy: Shards that it is at.
         cpu_s: Processor seconds that it has spent, without its sandboxes.
     """
@@ -71,7 +72,7 @@ class Host:
         self._numbers = itertools.count()
         self._sending = threading.Lock()
         self._work: Work | None = None
-        self._alive = True
+        self.alive = True
         # At the interpreter's end multiprocessing waits for this process, which waits for us to close the pipe.
         self._at_exit = util.Finalize(None, self._process.terminate, exitpriority=1)
         self.cpu_s = 0.0
@@ -81,11 +82,6 @@ class Host:
     @property
     def busy(self) -> int:
         return len(self._waiting)
-
-    @property
-    def alive(self) -> bool:
-        """Whether shards can be given to it."""
-        return self._alive
 
     async def run(self, work: Callable[[Any], Awaitable[Result]], shard: Any) -> Result:
         """Have it carry out a shard.
@@ -99,7 +95,7 @@ class Host:
             HostFailed: The shard failed.
             Exception: What the work raised.
         """
-        if not self._alive:
+        if not self.alive:
             raise HostDied("it has ended")
         number = next(self._numbers)
         answered = self._waiting[number] = self._loop.create_future()
@@ -112,7 +108,7 @@ class Host:
 
     async def close(self) -> None:
         """Have it end its sandboxes and itself."""
-        self._alive = False
+        self.alive = False
         await asyncio.to_thread(self._end)
 
     def _send(self, number: int, work: Work, shard: Any) -> None:
@@ -149,7 +145,7 @@ class Host:
 
     def _take(self, answer: _Answer | None) -> None:
         if answer is None:
-            self._alive = False
+            self.alive = False
             for each in self._waiting.values():
                 if not each.done():
                     each.set_exception(HostDied("its process ended"))
