@@ -21,7 +21,7 @@ def worker():
 
 def served(worker, work, expected=None, payload=None):
     data = work if isinstance(work, bytes) else pickle.dumps(work)
-    return worker(serve, expected or identity(), data, Shard(stage="run", number=0, payload=payload), True)
+    return worker(serve, expected or identity(), data, Shard(stage="run", number=0, payload=payload))
 
 
 def test_several_works_that_take_turns_are_kept_and_the_one_that_rested_longest_is_not(worker):

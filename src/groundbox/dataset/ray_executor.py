@@ -186,12 +186,12 @@ class RayExecutor:
 
     async def run(self, work: Running[Result], shard: Shard) -> Result:
         """See Executor.run."""
-        result: Result = await self._carried_out(work, shard, programs=True)
+        result: Result = await self._carried_out(work, shard)
         return result
 
     async def compute(self, work: Callable[[Shard], Result], shard: Shard) -> Result:
         """See Executor.compute."""
-        result: Result = await self._carried_out(work, shard, programs=False)
+        result: Result = await self._carried_out(work, shard)
         return result
 
     def spent_s(self) -> float:
@@ -362,7 +362,7 @@ class RayExecutor:
 
     # Shards
 
-    async def _carried_out(self, work: Any, shard: Shard, *, programs: bool) -> Any:
+    async def _carried_out(self, work: Any, shard: Shard) -> Any:
         if self._watching is None:
             self._done_at = self._usable_at = self._listed_at = time.monotonic()
             self._room = asyncio.Event()
@@ -373,14 +373,14 @@ class RayExecutor:
         try:
             while True:
                 if not attempts:
-                    self._start(attempts, await self._place(), data, shard, programs=programs)
+                    self._start(attempts, await self._place(), data, shard)
                 done, _ = await asyncio.wait(attempts, timeout=self.deadline_s, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
-                    self._start_again(attempts, data, shard, programs=programs)
+                    self._start_again(attempts, data, shard)
                 for task in done:
                     machine = attempts.pop(task).machine
                     try:
-                        return self._part(shard, machine, task.result(), programs=programs)
+                        return self._part(shard, machine, task.result())
                     except _Died:
                         deaths += 1
                     except _Lost as lost:
@@ -428,8 +428,6 @@ class RayExecutor:
         machine: _Machine,
         data: bytes,
         shard: Shard,
-        *,
-        programs: bool,
     ) -> None:
         if not self._under_way():
             self._done_at = time.monotonic()  # nothing was to be done meanwhile, as between the batches of a trainer
@@ -439,16 +437,14 @@ class RayExecutor:
         attempt = _Attempt(
             shard=shard,
             machine=machine,
-            ref=options.remote(self._identity, data, shard, programs),
+            ref=options.remote(self._identity, data, shard),
             since=time.monotonic(),
             lost=asyncio.get_running_loop().create_future(),
         )
         machine.under_way.add(attempt)
         attempts[asyncio.create_task(self._answered(attempt))] = attempt
 
-    def _start_again(
-        self, attempts: dict[asyncio.Task[Answer], _Attempt], data: bytes, shard: Shard, *, programs: bool
-    ) -> None:
+    def _start_again(self, attempts: dict[asyncio.Task[Answer], _Attempt], data: bytes, shard: Shard) -> None:
         """Give a late shard to another process as well, where there is room; best on another machine."""
         where = frozenset(each.machine for each in attempts.values())
         machine = self._roomy(where) or self._roomy(frozenset())
@@ -459,7 +455,7 @@ class RayExecutor:
             f"{shard.stage} shard {shard.number} is late: on {', '.join(each.name for each in where)} for "
             f"{time.monotonic() - since:.0f} s; {machine.name} gets it as well"
         )
-        self._start(attempts, machine, data, shard, programs=programs)
+        self._start(attempts, machine, data, shard)
 
     async def _answered(self, attempt: _Attempt) -> Answer:
         """What comes of a task.
@@ -509,14 +505,14 @@ class RayExecutor:
                 self._leave(machine, f"a task failed there ({_first_line(error)}), and it does not answer")
             raise _Lost(f"{machine.name}: {machine.away or _first_line(error)}") from None
 
-    def _part(self, shard: Shard, machine: _Machine, answer: Answer, *, programs: bool) -> Any:
+    def _part(self, shard: Shard, machine: _Machine, answer: Answer) -> Any:
         """What an answer brings.
 
         Raises:
             _Lost: It brings none, for its machine's sake.
             Exception: What the work raised.
         """
-        self._spent_s += answer.cpu_s if programs else 0.0
+        self._spent_s += answer.cpu_s
         if answer.error is None:
             return answer.part
         if isinstance(answer.error, Identity):

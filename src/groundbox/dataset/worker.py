@@ -7,12 +7,12 @@ event loop and a copy of each work that it was given lately, so that the templat
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import pickle
 import platform
 import sys
 import time
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -59,7 +59,7 @@ class Answer(NamedTuple):
 
     Attributes:
         error: Where it failed: the exception, or its words; the identity where it is another one.
-        cpu_s: Processor seconds that the process spent on it, without its sandboxes.
+        cpu_s: Processor seconds that the process spent on it, if it runs programs, without its sandboxes.
     """
 
     part: Any
@@ -114,25 +114,25 @@ def greet(environment: str) -> Greeting:
     return Greeting(own, _Process.lacking, os.nice(0))
 
 
-def serve(expected: Identity, data: bytes, shard: Shard, programs: bool) -> Answer:
-    """Carry out a shard for a driver.
+def serve(expected: Identity, data: bytes, shard: Shard) -> Answer:
+    """Carry out a shard for a driver, on the event loop of this process where the work runs programs.
 
     Args:
         expected: The driver's identity.
         data: The work, pickled.
-        programs: Whether it runs programs (`Running`), or is pure computing.
     """
     begun = time.process_time()
     if _own(expected.of) != expected:
         return Answer(None, _own(expected.of), 0.0)
-    part: Any = None
     error: Exception | str | None = None
+    runs_programs = False
     try:
-        work = _work(data)
-        part = PORTAL.call(_awaited(work, shard)) if programs else work(shard)
+        part = _work(data)(shard)
+        if runs_programs := inspect.iscoroutine(part):
+            part = PORTAL.call(part)
     except Exception as raised:
-        error = portable(raised)
-    return Answer(part, error, time.process_time() - begun)
+        part, error = None, portable(raised)
+    return Answer(part, error, time.process_time() - begun if runs_programs else 0.0)
 
 
 def _own(environment: str) -> Identity:
@@ -159,7 +159,3 @@ def _work(data: bytes) -> Any:
     while len(works) > _MOST_WORKS:
         del works[next(iter(works))]
     return work
-
-
-async def _awaited(work: Callable[[Shard], Coroutine[Any, Any, Any]], shard: Shard) -> Any:
-    return await work(shard)
