@@ -2,9 +2,9 @@
 
 Theory of operation. Near-duplicates: a program becomes the set of its shingles (`shingles`), the set a MinHash
 signature of 128 numbers, the signature 16 bands of 8. Programs with one band in common are candidates (Leskovec,
-Rajaraman, Ullman: Mining of Massive Datasets, ch. 3); DuckDB groups the bands, on disk when they are many. A candidate
-is a duplicate when the signatures agree in `threshold` of their numbers. With 16 bands of 8, a pair of
-similarity 0.8 becomes a candidate with probability 0.95, one of 0.5 with 0.06.
+Rajaraman, Ullman: Mining of Massive Datasets, ch. 3). A candidate is a duplicate when the signatures agree in
+`threshold` of their numbers. With 16 bands of 8, a pair of similarity 0.8 becomes a candidate with probability 0.95,
+one of 0.5 with 0.06.
 
 Contamination. Programs: the share of a benchmark program's shingles that a program contains. One common shingle
 means nothing (`for i in range(len(x)):` is one), so shingles that many programs of the build or the benchmark share
@@ -24,7 +24,7 @@ import keyword
 import re
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -167,34 +167,18 @@ def find_duplicates(sources: Mapping[str, str], *, threshold: float = NEAR_DUPLI
     return Duplicates(of={names[n]: (names[first], similar[n]) for n, first in found.items() if first != n})
 
 
-def _candidates(signatures: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+def _candidates(signatures: Sequence[Sequence[int]]) -> Sequence[tuple[int, int]]:
     """Pairs with a band in common, the smaller number first, each pair once, in order."""
-    if not signatures:
-        return
-    duckdb, pyarrow = optional_imports.data("duckdb"), optional_imports.data("pyarrow")
-    bands = pyarrow.table(_bands(signatures))
-    connection = duckdb.connect()
-    try:
-        connection.register("bands", bands)
-        # A chain is enough to join a group, and pairs of a large group would be too many.
-        rows = connection.execute(
-            "SELECT DISTINCT earlier, number FROM (SELECT number, lag(number) OVER "
-            "(PARTITION BY band, content ORDER BY number) AS earlier FROM bands) "
-            "WHERE earlier IS NOT NULL ORDER BY number, earlier"
-        ).fetchall()
-    finally:
-        connection.close()
-    yield from rows
-
-
-def _bands(signatures: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {"number": [], "band": [], "content": []}
-    for number, signature in enumerate(signatures):
-        for band in range(_BANDS):
-            columns["number"].append(number)
-            columns["band"].append(band)
-            columns["content"].append(repr(signature[band * _ROWS : (band + 1) * _ROWS]))
-    return columns
+    found: set[tuple[int, int]] = set()
+    for start in range(0, _NUMBERS, _ROWS):
+        last: dict[tuple[int, ...], int] = {}  # of one band at a time: of a million programs that is what memory takes
+        for number, signature in enumerate(signatures):
+            content = tuple(signature[start : start + _ROWS])
+            # A chain is enough to join a group, and pairs of a large group would be too many.
+            if content in last:
+                found.add((last[content], number))
+            last[content] = number
+    return sorted(found, key=lambda pair: (pair[1], pair[0]))
 
 
 class _Leaders:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from groundbox.errors import ExtraMissing
 
 
-def need(module: str, purpose: str, *, install: str = "pyarrow duckdb rensa httpx") -> Any:
+def need(module: str, purpose: str, *, install: str = "pyarrow rensa httpx") -> Any:
     """A module of the extra, or of another package.
 
     Args:
@@ -27,8 +27,6 @@ def need(module: str, purpose: str, *, install: str = "pyarrow duckdb rensa http
 
 _PURPOSES: Final = {
     "pyarrow.parquet": "to read and write samples.parquet",
-    "duckdb": "to group near-duplicate programs",
-    "pyarrow": "to hold tables",
     "rensa": "to find near-duplicate programs",
 }
 
