@@ -464,7 +464,7 @@ def test_an_object_that_many_frames_see_is_worked_out_once_for_each_change_of_it
     made: Any = []
     monkeypatch.setattr(happened, "python_value", lambda state, raw: made.append(raw) or python_value(state, raw))
 
-    moments = run.moments
+    moments = run.happened.moments
 
     assert sum("memo" in moment.names for moment in moments) > 150
     assert sum(type(raw) is dict and "ref" in raw for raw in made) == 30  # empty, and after each of 29 changes

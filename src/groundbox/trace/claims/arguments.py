@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from groundbox.trace.claims.data import ClaimData
-from groundbox.trace.claims.model import Kind, Status
+from groundbox.trace.claims.items import decimals
+from groundbox.trace.claims.model import Judged, Kind, Status, not_found, refuted
 from groundbox.trace.claims.told import parsed_call, told
 from groundbox.trace.claims.walk import Walk, closed, is_of
 from groundbox.trace.record import schema
@@ -18,15 +19,6 @@ from groundbox.values.unknown import Unknown
 
 WIDTHS: Final = (200, 120, 80, 60, 40)
 """Characters at which writers cut the text of a value."""
-
-
-class Judged(NamedTuple):
-    """A record's word on a claim; see `model.Verdict`."""
-
-    status: Status
-    step: int | None = None
-    actual: str = ""
-    message: str = ""
 
 
 class CallWalk(Walk):
@@ -205,23 +197,10 @@ def _has_object(call: schema.Call) -> bool:
 
 
 def compared(claim: ClaimData, actual: Any, said: Any, step: int) -> Judged:
-    if as_told(actual, said, _decimals(claim.value)):
+    if as_told(actual, said, decimals(claim.value)):
         return Judged(Status.SUPPORTED, step)
     about = f"`{cut(claim.subject)}`" if claim.subject else "it"
     return refuted(step, f"{about} is {shown(actual)} at record {step}", actual=shown(actual))
-
-
-def _decimals(text: str) -> int | None:
-    whole, point, digits = text.partition(".")
-    return len(digits) if point and digits.isdigit() and whole.lstrip("-").isdigit() else None
-
-
-def refuted(step: int, message: str, *, actual: str = "") -> Judged:
-    return Judged(Status.REFUTED, step, actual, message)
-
-
-def not_found(message: str) -> Judged:
-    return Judged(Status.NOT_FOUND, message=message)
 
 
 def cut(text: str) -> str:

@@ -7,13 +7,13 @@ import functools
 from typing import NamedTuple
 
 from groundbox.trace.claims.data import MOST_CODE
+from groundbox.trace.claims.items import statements
 from groundbox.trace.claims.told import told
 from groundbox.trace.record import schema
 from groundbox.trace.record.schema import V
 from groundbox.trace.run.objects import Obj
 from groundbox.trace.run.state import State
 from groundbox.values.equal import as_told
-from groundbox.values.parsing import module_of
 from groundbox.values.unknown import Unknown
 
 
@@ -29,13 +29,7 @@ class SaidChange(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def said_change(code: str) -> SaidChange | None:
     """The change that a statement is; None for another statement."""
-    if len(code) > MOST_CODE:
-        return None
-    try:
-        body = module_of(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    match body:
+    match statements(code) if len(code) <= MOST_CODE else None:
         case [ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method), args=args))]:
             if method == "insert" and len(args) == 2:
                 return SaidChange(owner, method, args[0], _item(args[1]))
@@ -64,7 +58,7 @@ class RecordedChange:
         self._state = state
         self._record = record
         self._before = before
-        self._size = len(before.items) if before.items is not None else len(before.pairs or ()) + before.unknown_pairs
+        self._size = before.size
 
     def items(self, said: SaidChange) -> list[V] | None:
         """Return items that came in or went out by such a change; None if the record is of another one."""

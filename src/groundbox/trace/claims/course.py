@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from groundbox.trace.record import schema
+from groundbox.trace.record.operands import Range, range_of
 from groundbox.trace.record.syntax import walked
 
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
-Range: TypeAlias = tuple[int, int, int, int]
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 _CODES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -316,11 +316,6 @@ def _truth(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
         case ast.Constant(value=value):
             return bool(value)
     return None
-
-
-def range_of(node: ast.expr) -> Range:
-    """Return where an expression stands, as records of tests tell it."""
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 
 def header_text(node: LoopNode) -> str:

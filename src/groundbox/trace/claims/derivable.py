@@ -153,8 +153,7 @@ def _facts(claim: Stated, course: RunSteps) -> list[Fact]:
             if len(own) > 1:  # one after the other, as a row
                 return [Fact((ref, claim.subject), ref) for ref in own]
             changes = [Fact((ref, ""), ref) for ref in refs if isinstance(records[ref], schema.Mutate)]
-            owner = course.owner(claim.frame, claim.subject, refs[-1] + 1)
-            found = None if owner is None else course.version(owner, claim.subject, refs[-1] + 1)
+            _, found = course.setting(claim.frame, claim.subject, refs[-1] + 1)
             if found is None:
                 return changes
             return [*changes, Fact((found, claim.subject), refs[-1], (course.value(found, claim.subject),))]

@@ -359,9 +359,8 @@ def _tabled(text: str, sentences: Sequence[tuple[int, int]], names: Collection[s
             continue
         kind = Kind.TURN if turn else Kind.TEST if _asks(head) and isinstance(value, bool) else Kind.VALUE
         yield Claim(
-            kind=kind, subject=None if turn else head, value=value, shown=cell.head, decimals=_decimals(cell.text),
+            kind=kind, subject=None if turn else head, value=value, shown=cell.head, decimals=items.decimals(cell.text),
             start=cell.start, end=cell.end, parts=[(cell.start, cell.end)], sentence=number, certain=False,
-            general=False,
         )  # fmt: skip
 
 
@@ -378,9 +377,8 @@ def _assigned(
             literal, told = items.literal_of(value)
             if literal and {node.id for node in ast.walk(target) if isinstance(node, ast.Name)} & set(names):
                 yield Claim(
-                    kind=Kind.VALUE, subject=target, value=told, shown=ast.unparse(target), decimals=None,
-                    start=item.start, end=item.end, parts=[(item.start, item.end)], sentence=number, certain=True,
-                    general=False,
+                    kind=Kind.VALUE, subject=target, value=told, shown=ast.unparse(target), start=item.start,
+                    end=item.end, parts=[(item.start, item.end)], sentence=number, certain=True,
                 )  # fmt: skip
 
 
@@ -577,8 +575,8 @@ class _Text:
         parts = [self.plain.span(item.start, item.end) for item in all_items]
         return Claim(
             kind=kind, subject=node, value=told, shown=_without_values(node),
-            decimals=_decimals(self._text_of(value)) if value else None,
-            start=start, end=end, parts=parts, sentence=number, certain=certain, general=False,
+            decimals=items.decimals(self._text_of(value)) if value else None,
+            start=start, end=end, parts=parts, sentence=number, certain=certain,
         )  # fmt: skip
 
     def _equation(self, x: Item, y: Item, number: int, wording: Wording, functions: Collection[str]) -> Claim:
@@ -591,8 +589,8 @@ class _Text:
             kind = Kind.RETURN if _is_call(node, functions) else kind
         parts = [self.plain.span(item.start, item.end) for item in (x, y)]
         return Claim(
-            kind=kind, subject=node, value=told, shown=_without_values(node), decimals=_decimals(self._text_of(y)),
-            start=parts[0][0], end=parts[1][1], parts=parts, sentence=number, certain=wording.certain, general=False,
+            kind=kind, subject=node, value=told, shown=_without_values(node), decimals=items.decimals(self._text_of(y)),
+            start=parts[0][0], end=parts[1][1], parts=parts, sentence=number, certain=wording.certain,
         )  # fmt: skip
 
     def _item(self, match: re.Match[str], name: str) -> Item:
@@ -644,8 +642,3 @@ def _without_values(node: ast.expr | None) -> str:
 
 def _asks(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Call)
-
-
-def _decimals(shown: str) -> int | None:
-    whole, point, digits = shown.partition(".")
-    return len(digits) if point and digits.isdigit() and whole.lstrip("-").isdigit() else None

@@ -66,71 +66,58 @@ class Returned(NamedTuple):
     value: Any
 
 
-class Happened(NamedTuple):
+class Happened:
     """Everything that one walk over the records gives.
-
-    Attributes:
-        rounds: The runs of loops, in the order in which they begin.
-        changes: Names whose value changed, in order.
-        whole: Everything that could be told of the records was.
-    """
-
-    moments: list[Moment]
-    rounds: Sequence[Rounds]
-    changes: Sequence[tuple[str, Change]]
-    returned: list[Returned]
-    raised: list[Raised]
-    calls: Counter[str]
-    given: Mapping[str, Any]
-    printed: str
-    whole: bool
-
-
-def happened(
-    records: Sequence[Record], names: Collection[str], functions: Collection[str], outer: Mapping[str, Outer]
-) -> Happened:
-    """Go over the records.
 
     Args:
         names: What the program calls things.
         functions: Those of them that are functions.
         outer: Names that a code takes from around it, by the code's qualified name (`outer_names`).
+
+    Attributes:
+        rounds: The runs of loops, in the order in which they begin.
+        changes: Names whose value changed, in order.
+        returned: The calls that gave plain values.
+        calls: How often each of the program's functions was called.
+        given: The arguments of the call that was asked for.
+        whole: Everything that could be told of the records was.
     """
-    fold = _Fold(names, functions, outer)
-    for step, record in enumerate(records):
-        fold.take(step, record)
-    return fold.result()
 
-
-class _Fold:
-    """The state of a run up to a record, and what came of it so far."""
-
-    def __init__(self, names: Collection[str], functions: Collection[str], outer: Mapping[str, Outer]) -> None:
+    def __init__(
+        self,
+        records: Sequence[Record],
+        names: Collection[str],
+        functions: Collection[str],
+        outer: Mapping[str, Outer],
+    ) -> None:
+        self.moments: list[Moment] = []
+        self.rounds: list[Rounds] = []
+        self.changes: list[tuple[str, Change]] = []
+        self.returned: list[Returned] = []
+        self.raised: list[Raised] = []
+        self.calls: Counter[str] = Counter()
+        self.given: Mapping[str, Any] = {}
+        self.whole = True
+        self._printed: list[str] = []
         self._functions = functions
         self._told = frozenset(names) - frozenset(functions)
         self._outer = outer
         self._state = State()
-        self._moments: list[Moment] = []
-        self._rounds: list[Rounds] = []
         self._running: dict[tuple[int, int], Rounds] = {}
-        self._changes: list[tuple[str, Change]] = []
-        self._returned: list[Returned] = []
-        self._raised: list[Raised] = []
-        self._called: Counter[str] = Counter()
-        self._given: Mapping[str, Any] = {}
-        self._printed: list[str] = []
         self._held: dict[tuple[int, str], tuple[Any, int, Any]] = {}
         self._objects: dict[int, Any] = {}  # values by label, as long as no part of them changes
         self._within: dict[int, set[int]] = {}  # labels of the objects that one is a part of, those with a value
         self._open_calls: dict[int, tuple[str, Mapping[str, Any]]] = {}
         self._mutations = 0
-        self._whole = True
+        for step, record in enumerate(records):
+            self._take(step, record)
+        self.printed = "".join(self._printed)
+        self.whole = self.whole and len(self.moments) < MOST_MOMENTS
 
-    def take(self, step: int, record: Record) -> None:
-        """The next record."""
-        if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(self._moments) < MOST_MOMENTS:
+    def _take(self, step: int, record: Record) -> None:
+        if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(self.moments) < MOST_MOMENTS:
             # Before the record is applied: a line is about to run, and shows what was so before it.
-            self._moments.append(Moment(step, record.n, self._named(record.f, step), record.f))
+            self.moments.append(Moment(step, record.n, self._named(record.f, step), record.f))
         elif isinstance(record, schema.Iteration | schema.Ended):
             self._go_round(step, record)
         self._state.apply(record)
@@ -143,26 +130,19 @@ class _Fold:
         elif isinstance(record, schema.Call):
             arguments = self._plain(record.args)
             self._open_calls[record.f] = (record.name, arguments)
-            self._called[record.name.rpartition(".")[2]] += 1
+            self.calls[record.name.rpartition(".")[2]] += 1
             # The call that was asked for; the module, too, is called by nobody.
             if record.p == 0 and not record.body and record.name in self._functions:
-                self._given = arguments
+                self.given = arguments
         elif isinstance(record, schema.Return) and record.f in self._open_calls:
             name, was_given = self._open_calls.pop(record.f)
             for value in self._plain({"": record.v}).values():
-                self._returned.append(Returned(step, name, was_given, value))
+                self.returned.append(Returned(step, name, was_given, value))
         elif isinstance(record, schema.Raise):
-            self._raised.append(Raised(step, record.type))
+            self.raised.append(Raised(step, record.type))
         elif isinstance(record, schema.Out) and record.s == 1:
             self._printed.append(record.text)
-            self._whole = self._whole and not record.elided
-
-    def result(self) -> Happened:
-        """Everything that the records told."""
-        return Happened(
-            self._moments, self._rounds, self._changes, self._returned, self._raised, self._called, self._given,
-            "".join(self._printed), self._whole and len(self._moments) < MOST_MOMENTS,
-        )  # fmt: skip
+            self.whole = self.whole and not record.elided
 
     def _named(self, frame: int, step: int) -> dict[str, Any]:
         """The names that the frame sees; a value that did not change is the same object as before. Notes changes."""
@@ -174,7 +154,7 @@ class _Fold:
                 try:
                     value = self._value(raw)
                 except Unknown:
-                    self._whole = self._whole and name not in self._told
+                    self.whole = self.whole and name not in self._told
                     self._held.pop((frame, name), None)
                     continue
                 # The object of before is kept, so that equal values are one object: whoever asks tells them apart by
@@ -182,7 +162,7 @@ class _Fold:
                 if known is not None and (known[2] is value or equal(known[2], value)):
                     value = known[2]
                 elif known is not None:
-                    self._changes.append((name, Change(step, known[2], value)))
+                    self.changes.append((name, Change(step, known[2], value)))
                 self._held[frame, name] = known = (raw, self._mutations, value)
             names[name] = known[2]
         return names
@@ -236,7 +216,7 @@ class _Fold:
         is_first = isinstance(record, schema.Iteration) and record.number == 1
         if is_first or key not in self._running:
             self._running[key] = Rounds(record.n, [])
-            self._rounds.append(self._running[key])
+            self.rounds.append(self._running[key])
         if isinstance(record, schema.Iteration):
             self._running[key].starts.append(step)
         else:

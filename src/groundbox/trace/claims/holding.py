@@ -117,8 +117,8 @@ def _place(text: str, data: ClaimData, at: int) -> int:
 def _placed(data: ClaimData, start: int, end: int, sentence: int) -> Placed:
     claim = Claim(
         kind=data.kind, subject=parsed_code(data.subject) if data.subject else None, value=told(data.value).value,
-        shown=data.subject, decimals=None, start=start, end=end, parts=[(start, end)], sentence=sentence,
-        certain=True, general=False, step=data.step,
+        shown=data.subject, start=start, end=end, parts=[(start, end)], sentence=sentence, certain=True,
+        step=data.step,
     )  # fmt: skip
     return Placed(data, claim)
 

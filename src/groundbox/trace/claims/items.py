@@ -257,15 +257,18 @@ def parsed(source: str) -> ast.expr | None:
     return node if is_shallow(node) else None
 
 
+def statements(source: str) -> list[ast.stmt] | None:
+    """The statements of a piece of Python, or None."""
+    try:
+        return module_of(source).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
 def assignments(source: str) -> list[tuple[ast.expr, ast.expr]]:
     """Targets and values of an assignment, side by side; nothing for other code."""
-    if "=" not in source:
-        return []
-    try:
-        (statement,) = module_of(source.strip()).body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return []
-    if not isinstance(statement, ast.Assign):
+    body = statements(source.strip()) if "=" in source else None
+    if body is None or len(body) != 1 or not isinstance(statement := body[0], ast.Assign):
         return []
     found = []
     for target in statement.targets:
@@ -289,6 +292,12 @@ def is_shallow(node: ast.AST) -> bool:
         if not level:
             return True
     return False
+
+
+def decimals(shown: str) -> int | None:
+    """Digits after the point of a number that is written out; None for other texts."""
+    whole, point, digits = shown.partition(".")
+    return len(digits) if point and digits.isdigit() and whole.lstrip("-").isdigit() else None
 
 
 def literal_of(node: ast.expr) -> tuple[bool, Any]:

@@ -13,9 +13,8 @@ from typing import Final
 
 import msgspec
 
-from groundbox.trace.claims.arguments import Judged
-from groundbox.trace.claims.data import ClaimData, ClaimsData
-from groundbox.trace.claims.model import PUBLISHED, Kind, Status
+from groundbox.trace.claims.data import ClaimsData
+from groundbox.trace.claims.model import PUBLISHED, Kind, Status, not_found
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.verifying import verify
 from groundbox.trace.record.reading import Trace
@@ -38,9 +37,9 @@ def located(document: ClaimsData, trace: Trace) -> ClaimsData:
     ][:most]
     if not wanted:
         return document
-    # All in one walk over the run, since each walk costs as much as the run is long.
+    # All in one walk over the run, since each walk costs as much as the run is long. None of them lacks a record.
     tries = [msgspec.structs.replace(claim, step=step) for claim in wanted for step in range(records)]
-    judged = verify(tries, trace, Run(trace), _unasked)
+    judged = verify(tries, trace, Run(trace), lambda claim: not_found(""))
     shown: dict[int, list[int]] = {}
     for place, claim in enumerate(wanted):
         found = judged[place * records : (place + 1) * records]
@@ -64,8 +63,3 @@ def _with_steps(document: ClaimsData, shown: dict[int, list[int]]) -> ClaimsData
 def _first(steps: Sequence[int], after: int) -> int | None:
     later = [step for step in steps if step >= after]
     return next(iter(later or steps), None)
-
-
-def _unasked(claim: ClaimData) -> Judged:
-    """No claim that is tried lacks a record."""
-    return Judged(Status.NOT_FOUND)

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 
 class Kind(StrEnum):
@@ -84,13 +84,13 @@ class Claim:
     subject: ast.expr | None
     value: Any
     shown: str
-    decimals: int | None
+    decimals: int | None = None
     start: int
     end: int
     parts: Sequence[tuple[int, int]]
     sentence: int
     certain: bool
-    general: bool
+    general: bool = False
     step: int | None = None
 
 
@@ -114,6 +114,27 @@ class Verdict:
     def holds(self) -> bool:
         """Return whether what is said is so, also where it is said of the program and not of the run."""
         return self.status is Status.SUPPORTED or (self.status is Status.OFF_PROGRAM and not self.message)
+
+
+class Judged(NamedTuple):
+    """What became of a claim: the other parts of a `Verdict`."""
+
+    status: Status
+    step: int | None = None
+    actual: str = ""
+    message: str = ""
+
+    def of(self, claim: Claim) -> Verdict:
+        """Return the verdict on a claim that this is said of."""
+        return Verdict(claim=claim, status=self.status, step=self.step, actual=self.actual, message=self.message)
+
+
+def refuted(step: int, message: str, *, actual: str = "") -> Judged:
+    return Judged(Status.REFUTED, step, actual, message)
+
+
+def not_found(message: str) -> Judged:
+    return Judged(Status.NOT_FOUND, message=message)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

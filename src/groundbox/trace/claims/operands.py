@@ -45,24 +45,20 @@ def about_the_run(proof: Proof, trace: Trace) -> list[Verdict]:
     kept, closed, conditions = [], [], []
     for verdict in proof.verdicts:
         claim = verdict.claim
-        if not _is_of_constants(claim.subject, run):
+        if claim.subject is None or not run.is_closed(claim.subject):
             kept.append(verdict)
             if claim.kind is Kind.TEST and not claim.general:
                 conditions.append(verdict)
         elif isinstance(claim.subject, ast.Compare):
             closed.append(_Closed(claim.subject, claim.start, claim.end))
-        elif claim.subject is not None and ast.unparse(claim.subject) in run.instances:
+        elif ast.unparse(claim.subject) in run.instances:
             kept.append(verdict)
     for item in read.items:
-        if isinstance(item.node, ast.Compare) and _is_of_constants(item.node, run):
+        if isinstance(item.node, ast.Compare) and run.is_closed(item.node):
             closed.append(_Closed(item.node, item.start, item.end))
     told = [found for each in _apart(closed) if (found := _operands(each, conditions, proof, run)) is not None]
     about = [verdict for verdict in kept if verdict.status is not Status.OFF_PROGRAM] + told
     return sorted(about, key=lambda verdict: (verdict.claim.sentence, verdict.claim.start))
-
-
-def _is_of_constants(node: ast.expr | None, run: Run) -> bool:
-    return node is not None and not any(isinstance(each, ast.Name) and each.id in run.named for each in ast.walk(node))
 
 
 def _apart(closed: Sequence[_Closed]) -> Iterator[_Closed]:
@@ -99,7 +95,7 @@ def _operands(closed: _Closed, conditions: Sequence[Verdict], proof: Proof, run:
 def _is_of_working(condition: ast.Compare, run: Run) -> bool:
     """Tell whether it is no condition but the working of a value: "`b * 2` = 8 * 2"."""
     sides = (condition.left, *condition.comparators)
-    return any(not literal_of(side)[0] and _is_of_constants(side, run) for side in sides)
+    return any(not literal_of(side)[0] and run.is_closed(side) for side in sides)
 
 
 def _as_operands(closed: ast.Compare, condition: ast.Compare) -> list[object] | None:
@@ -119,17 +115,8 @@ def _as_operands(closed: ast.Compare, condition: ast.Compare) -> list[object] | 
 
 def _verdict(closed: _Closed, sentence: int, status: Status, step: int | None) -> Verdict:
     claim = Claim(
-        kind=Kind.TEST,
-        subject=closed.node,
-        value=True,
-        shown=ast.unparse(closed.node),
-        decimals=None,
-        start=closed.start,
-        end=closed.end,
-        parts=(),
-        sentence=sentence,
-        certain=True,
-        general=False,
-    )
+        kind=Kind.TEST, subject=closed.node, value=True, shown=ast.unparse(closed.node), start=closed.start,
+        end=closed.end, parts=(), sentence=sentence, certain=True,
+    )  # fmt: skip
     message = "" if status is Status.SUPPORTED else "no moment of the run has these operands"
     return Verdict(claim=claim, status=status, step=step, message=message)

@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final
 
 from groundbox.trace.claims import english, holding
-from groundbox.trace.claims.arguments import Judged
 from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
 from groundbox.trace.claims.happened import Change
 from groundbox.trace.claims.items import Item, literal_of
-from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Verdict
+from groundbox.trace.claims.model import Claim, Judged, Kind, Number, Proof, Status, Verdict, not_found, refuted
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
 from groundbox.trace.claims.verifying import verify
@@ -96,7 +95,7 @@ def prove(
         return _held(text, trace, run, decode(claims), answer, strict=strict)
     read = english.read(text[:MOST_TEXT], run.names, run.functions, uses_xor=run.uses_xor, quotes=run.has_code)
     judge = _Judge(run, read.claims, text)
-    verdicts = [judge.verdict(claim) for claim in read.claims]
+    verdicts = [judge.judged(claim).of(claim) for claim in read.claims]
     # A value at the very end may be the answer of a text that has no words for it.
     right = _answer(verdicts, run, answer, [item for item in read.items if item.kind == "value"][-1:])
     numbers = list(_numbers(text[:MOST_TEXT], read, verdicts, run, judge.misread))
@@ -111,16 +110,8 @@ def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any, 
     judge = _Judge(run)
     # By identity: a document may have the same claim twice, at two places.
     claim_of = {id(each.data): each.claim for each in placed}
-
-    def search(data: ClaimData) -> Judged:
-        found = judge.searched(claim_of[id(data)], data)
-        return Judged(found.status, found.step, found.actual, found.message)
-
-    judged = verify([each.data for each in placed], trace, run, search)
-    verdicts = [
-        Verdict(claim=each.claim, status=found.status, step=found.step, actual=found.actual, message=found.message)
-        for each, found in zip(placed, judged, strict=True)
-    ]
+    judged = verify([each.data for each in placed], trace, run, lambda data: judge.searched(claim_of[id(data)], data))
+    verdicts = [found.of(each.claim) for each, found in zip(placed, judged, strict=True)]
     numbers, words = holding.held(text, placed, verdicts, run.words, run.functions)
     gaps: list[int] = []
     if strict:
@@ -155,7 +146,7 @@ class _Judge:
         self._last = next((claim for claim in reversed(claims or ()) if _tells_the_result(claim)), None)
         self.misread: set[int] = set()
 
-    def verdict(self, claim: Claim) -> Verdict:
+    def judged(self, claim: Claim) -> Judged:
         """Return what the record says to a claim."""
         if claim.sentence != self._sentence:
             self._sentence, self._under = claim.sentence, {}
@@ -164,35 +155,35 @@ class _Judge:
             self._set_under(claim, claim.subject.id)
         # What is said of a case is no statement of the run; that it is so may still be seen (`Verdict.holds`).
         if claim.general:
-            return Verdict(claim=claim, status=Status.OFF_PROGRAM, step=found.step, message=found.message)
+            return Judged(Status.OFF_PROGRAM, found.step, message=found.message)
         # Words may be meant of another moment; a false red mark costs more than a missed one.
         if found.status is Status.REFUTED and not claim.certain:
-            return Verdict(claim=claim, status=Status.NOT_FOUND, message=found.message)
+            return not_found(found.message)
         if found.status is Status.SUPPORTED and found.step is not None and claim.kind in _IN_ORDER:
             # What comes next in the text is looked for from here on first.
             self._after = max(self._after, found.step)
         return found
 
-    def searched(self, claim: Claim, data: ClaimData) -> Verdict:
+    def searched(self, claim: Claim, data: ClaimData) -> Judged:
         """Return what the record says to a claim that is data and names no step."""
         if claim.kind not in _SEARCHED or (claim.kind in (Kind.VALUE, Kind.TEST) and claim.subject is None):
-            return _not_found(claim, f"a claim of kind {claim.kind} names a step")
+            return not_found(f"a claim of kind {claim.kind} names a step")
         if not told(data.value).known:
-            return _not_found(claim, "its value is no literal")
-        return self.verdict(claim)
+            return not_found("its value is no literal")
+        return self.judged(claim)
 
-    def _value(self, claim: Claim) -> Verdict:
+    def _value(self, claim: Claim) -> Judged:
         assert claim.subject is not None
-        if not _names_in(claim.subject) & self._run.named:
+        if self._run.is_closed(claim.subject):
             return self._closed(claim)
         seen = self._run.look(claim.subject, claim.value, claim.decimals, after=self._after)
         if seen.step is not None:
-            return Verdict(claim=claim, status=Status.SUPPORTED, step=seen.step)
+            return Judged(Status.SUPPORTED, seen.step)
         alike = [other for other in seen.others if _alike(other[1], claim.value)]
         if not alike:  # a number said of a list is a word for something else
             self.misread.add(id(claim))
         if not alike or not seen.whole:
-            return _not_found(claim, f"no record tells `{claim.shown}`")
+            return not_found(f"no record tells `{claim.shown}`")
         # The record that a reader is shown: the next one after what was told, else the first.
         step, actual = min(alike, key=lambda other: (other[0] <= self._after, other[0]))
         if claim.kind is Kind.TEST:
@@ -202,9 +193,9 @@ class _Judge:
         later = dict.fromkeys(each for each in map(shown, afterwards) if each != was)
         and_later = f", later {', '.join(later)}" if later else ""
         message = f"`{claim.shown}` is {was} at record {step}{and_later}; never what the text says"
-        return _refuted(claim, step, was, message)
+        return refuted(step, message, actual=was)
 
-    def _test(self, claim: Claim) -> Verdict:
+    def _test(self, claim: Claim) -> Judged:
         """A comparison; one that stands beside "when x is 7" has to come out so at a moment with this value."""
         found = self._value(claim)
         if found.status is not Status.SUPPORTED or claim.subject is None:
@@ -216,8 +207,8 @@ class _Judge:
         both = ast.List([*(ast.Name(name, ast.Load()) for name in under), claim.subject], ast.Load())
         seen = self._run.look(both, [*under.values(), claim.value], None, after=self._after)
         if seen.step is None:
-            return _not_found(claim, "no record shows that it comes out so with the values that its sentence gives")
-        return Verdict(claim=claim, status=Status.SUPPORTED, step=seen.step)
+            return not_found("no record shows that it comes out so with the values that its sentence gives")
+        return Judged(Status.SUPPORTED, seen.step)
 
     def _set_under(self, claim: Claim, name: str) -> None:
         """Note the value of a name that is told as a circumstance; told as a change, it holds no more."""
@@ -227,12 +218,12 @@ class _Judge:
         else:
             self._under.pop(name, None)
 
-    def _other_truth(self, claim: Claim, step: int) -> Verdict:
+    def _other_truth(self, claim: Claim, step: int) -> Judged:
         """A comparison that comes out otherwise, told by the value of one side."""
         subject = claim.subject
         if isinstance(subject, ast.Compare):
             if claim.value and not self._is_data and self._is_near(subject, step):
-                return Verdict(claim=claim, status=Status.SUPPORTED, step=step)
+                return Judged(Status.SUPPORTED, step)
             sides = [side for side in (subject.left, *subject.comparators) if not literal_of(side)[0]]
             # The values of both sides say more than that it is false.
             were = []
@@ -242,8 +233,8 @@ class _Judge:
                     were.append(f"`{ast.unparse(side)}` is {shown(value[0])}")
             if were:
                 message = f"{' and '.join(were)} at record {step}; it never comes out as the text says"
-                return _refuted(claim, step, " and ".join(were), message)
-        return _refuted(claim, step, "", f"`{claim.shown}` never comes out as the text says, as at record {step}")
+                return refuted(step, message, actual=" and ".join(were))
+        return refuted(step, f"`{claim.shown}` never comes out as the text says, as at record {step}")
 
     def _is_near(self, subject: ast.Compare, step: int) -> bool:
         """Return whether the sides of an equation differ by no more than floats that were worked out otherwise."""
@@ -253,55 +244,55 @@ class _Judge:
         known = [side[0] for side in sides if side and isinstance(side[0], int | float)]
         return len(known) == len(sides) and all(math.isclose(known[0], each, rel_tol=1e-12) for each in known)
 
-    def _closed(self, claim: Claim) -> Verdict:
+    def _closed(self, claim: Claim) -> Judged:
         """An expression without names: mathematics, which the run need not have done."""
         assert claim.subject is not None
         try:
             actual = evaluate(claim.subject, _no_names)
         except Unknown:
-            return _not_found(claim, "it cannot be worked out")
+            return not_found("it cannot be worked out")
         if as_told(actual, claim.value, claim.decimals):
-            return Verdict(claim=claim, status=Status.SUPPORTED)
+            return Judged(Status.SUPPORTED)
         if not _alike(actual, claim.value):
             self.misread.add(id(claim))
         message = "it comes out otherwise" if claim.kind is Kind.TEST else f"it comes to {shown(actual)}"
         # Refuted by no record: the run need not have asked for it.
-        return Verdict(claim=claim, status=Status.OFF_PROGRAM, actual=shown(actual), message=message)
+        return Judged(Status.OFF_PROGRAM, actual=shown(actual), message=message)
 
-    def _return(self, claim: Claim) -> Verdict:
+    def _return(self, claim: Claim) -> Judged:
         if isinstance(claim.subject, ast.Call):
             calls = self._run.call(claim.subject)
             if not calls:
-                return _not_found(claim, f"no call of `{ast.unparse(claim.subject.func)}` like this is recorded")
+                return not_found(f"no call of `{ast.unparse(claim.subject.func)}` like this is recorded")
         else:
-            calls = self._run.returned
+            calls = self._run.happened.returned
         # Any call will do: which one is meant is rarely said.
         for call in calls:
             if as_told(call.value, claim.value, claim.decimals):
-                return Verdict(claim=claim, status=Status.SUPPORTED, step=call.step)
+                return Judged(Status.SUPPORTED, call.step)
         if isinstance(claim.subject, ast.Call):
             was, step = shown(calls[-1].value), calls[-1].step
             if not self._run.is_recorded:
-                return _not_found(claim, f"a call like this gives back {was} at record {step}; others may be missing")
-            return _refuted(claim, step, was, f"this call gives back {was} at record {step}")
+                return not_found(f"a call like this gives back {was} at record {step}; others may be missing")
+            return refuted(step, f"this call gives back {was} at record {step}", actual=was)
         try:
             actual = self._run.result
         except Unknown:
-            return _not_found(claim, "the result is not recorded")
+            return not_found("the result is not recorded")
         if _is_result(actual, claim.value, claim.decimals):
-            return Verdict(claim=claim, status=Status.SUPPORTED, step=self._run.last)
+            return Judged(Status.SUPPORTED, self._run.last)
         was, step = shown(actual), self._run.last
         is_of_the_run = self._is_data or claim is self._last
         if not is_of_the_run and self._is_of_a_method(claim):
             came = self._run.came_to(claim.value, claim.decimals, after=self._after)
             if came is not None:  # "returns" is said of methods, too
-                return Verdict(claim=claim, status=Status.SUPPORTED, step=came)
+                return Judged(Status.SUPPORTED, came)
         # `if not xs: return -1` told as a case is what the program says, whether it was come to or not.
         if claim.general and claim.value in self._run.returns:
-            return Verdict(claim=claim, status=Status.OFF_PROGRAM)
+            return Judged(Status.OFF_PROGRAM)
         if not is_of_the_run or not (self._run.whole or claim.kind is Kind.ANSWER):
-            return _not_found(claim, f"what is given back is {was}")
-        return _refuted(claim, step, was, f"what is given back at record {step} is {was}")
+            return not_found(f"what is given back is {was}")
+        return refuted(step, f"what is given back at record {step} is {was}", actual=was)
 
     def _is_of_a_method(self, claim: Claim) -> bool:
         """Return whether it is told what a method or function of Python returns: "the `find` method returns 0"."""
@@ -311,51 +302,51 @@ class _Judge:
         names = whose is not None and whose[1] not in {"the", "this", "our", "The", "This", *self._run.functions}
         return names and not _OF_THE_PROGRAM.search(said)
 
-    def _input(self, claim: Claim) -> Verdict:
-        given = list(self._run.given.values())
-        everything: tuple[Any, ...] = (*given, tuple(given), given, dict(self._run.given))
+    def _input(self, claim: Claim) -> Judged:
+        given = list(self._run.happened.given.values())
+        everything: tuple[Any, ...] = (*given, tuple(given), given, dict(self._run.happened.given))
         if isinstance(claim.subject, ast.Name):  # of data; words do not say for which parameter
-            everything = tuple(value for name, value in self._run.given.items() if name == claim.subject.id)
+            everything = tuple(value for name, value in self._run.happened.given.items() if name == claim.subject.id)
         if any(as_told(value, claim.value, claim.decimals) for value in everything):
-            return Verdict(claim=claim, status=Status.SUPPORTED, step=0)
+            return Judged(Status.SUPPORTED, 0)
         # In words, what a helper was given is called an input, too.
-        for call in self._run.returned if not self._is_data else ():
+        for call in self._run.happened.returned if not self._is_data else ():
             if any(as_told(value, claim.value, claim.decimals) for value in call.arguments.values()):
-                return Verdict(claim=claim, status=Status.SUPPORTED, step=call.step)
+                return Judged(Status.SUPPORTED, call.step)
         self.misread.add(id(claim))
-        return _not_found(claim, "the run was not given this")
+        return not_found("the run was not given this")
 
-    def _change(self, claim: Claim) -> Verdict:
+    def _change(self, claim: Claim) -> Judged:
         before, after = claim.value
         return self._changed(claim, lambda change: as_told(change.before, before) and as_told(change.after, after))
 
-    def _add(self, claim: Claim) -> Verdict:
+    def _add(self, claim: Claim) -> Judged:
         return self._changed(claim, lambda change: _gained(change.before, change.after, claim.value))
 
-    def _remove(self, claim: Claim) -> Verdict:
+    def _remove(self, claim: Claim) -> Judged:
         return self._changed(claim, lambda change: _gained(change.after, change.before, claim.value))
 
-    def _changed(self, claim: Claim, fits: Callable[[Change], bool]) -> Verdict:
+    def _changed(self, claim: Claim, fits: Callable[[Change], bool]) -> Judged:
         early: int | None = None
         for change in itertools.islice(self._run.changes(claim.subject), MOST_CHANGES):
             if fits(change):
                 if change.step > self._after:
-                    return Verdict(claim=claim, status=Status.SUPPORTED, step=change.step)
+                    return Judged(Status.SUPPORTED, change.step)
                 early = change.step if early is None else early
         if early is not None:
-            return Verdict(claim=claim, status=Status.SUPPORTED, step=early)
-        return _not_found(claim, "no record shows such a change")
+            return Judged(Status.SUPPORTED, early)
+        return not_found("no record shows such a change")
 
-    def _step(self, claim: Claim) -> Verdict:
+    def _step(self, claim: Claim) -> Judged:
         step = self._run.came_to(claim.value, claim.decimals, after=self._after)
-        if any(as_told(value, claim.value) for value in self._run.given.values()):
+        if any(as_told(value, claim.value) for value in self._run.happened.given.values()):
             self.misread.add(id(claim))
-            return _not_found(claim, "the run was given this, and need not come to it")
+            return not_found("the run was given this, and need not come to it")
         if step is None:
-            return _not_found(claim, "nothing comes to this there")
-        return Verdict(claim=claim, status=Status.SUPPORTED, step=step)
+            return not_found("nothing comes to this there")
+        return Judged(Status.SUPPORTED, step)
 
-    def _member(self, claim: Claim) -> Verdict:
+    def _member(self, claim: Claim) -> Judged:
         place = claim.subject.value if isinstance(claim.subject, ast.Constant) else None
         if isinstance(place, int):
             there = self._run.holds_at(place, claim.value)
@@ -363,72 +354,72 @@ class _Judge:
             there = _is_plain(claim.value) and claim.value in self._run.members
         return self._if(claim, there, "nothing in the run holds this")
 
-    def _pair(self, claim: Claim) -> Verdict:
+    def _pair(self, claim: Claim) -> Judged:
         return self._if(claim, self._run.has_pair(*claim.value), "no dictionary of the run maps so")
 
-    def _size(self, claim: Claim) -> Verdict:
+    def _size(self, claim: Claim) -> Judged:
         there = type(claim.value) is int and self._run.has_size(claim.value)
         return self._if(claim, there, "nothing in the run has so many parts")
 
-    def _index(self, claim: Claim) -> Verdict:
+    def _index(self, claim: Claim) -> Judged:
         there = type(claim.value) is int and self._run.has_place(claim.value)
         return self._if(claim, there, "nothing in the run has a part there")
 
-    def _span(self, claim: Claim) -> Verdict:
+    def _span(self, claim: Claim) -> Judged:
         first, last = claim.value
         there = self._run.goes(claim.subject, first, last)
         return self._if(claim, there, "nothing in the run goes from the one to the other")
 
-    def _rounds(self, claim: Claim) -> Verdict:
-        rounds = self._run.rounds
+    def _rounds(self, claim: Claim) -> Judged:
+        rounds = self._run.happened.rounds
         # One run of a loop first, then all runs of it together.
         counts = {len(each.starts): each for each in rounds}
         if claim.value in counts:
             starts = counts[claim.value].starts
-            return Verdict(claim=claim, status=Status.SUPPORTED, step=starts[0] if starts else None)
+            return Judged(Status.SUPPORTED, starts[0] if starts else None)
         totals: collections.Counter[int] = collections.Counter()
         for each in rounds:
             totals[each.line] += len(each.starts)
         if claim.value in totals.values():
-            return Verdict(claim=claim, status=Status.SUPPORTED)
+            return Judged(Status.SUPPORTED)
         # Only of a single loop that ran once it is certain which one is meant.
         if len(rounds) == 1 and self._run.loops_are_known and self._run.loop_count == 1:
             count, step = len(rounds[0].starts), (*rounds[0].starts, self._run.last)[0]
             message = f"the loop has {count} iteration{'s' * (count != 1)}, the first at record {step}"
-            return _refuted(claim, step, str(count), message)
-        return _not_found(claim, "no loop of the run has so many iterations")
+            return refuted(step, message, actual=str(count))
+        return not_found("no loop of the run has so many iterations")
 
-    def _turn(self, claim: Claim) -> Verdict:
-        most = max((len(each.starts) for each in self._run.rounds), default=0)
+    def _turn(self, claim: Claim) -> Judged:
+        most = max((len(each.starts) for each in self._run.happened.rounds), default=0)
         there = type(claim.value) is int and 0 <= claim.value <= most
         if there and self._turn_before is not None:  # they are told in their order, or begin anew
             there = claim.value in (0, 1, self._turn_before, self._turn_before + 1)
         self._turn_before = claim.value if there else self._turn_before
         return self._if(claim, there, "no loop of the run has an iteration of this number")
 
-    def _calls(self, claim: Claim) -> Verdict:
-        calls = self._run.calls
+    def _calls(self, claim: Claim) -> Judged:
+        calls = self._run.happened.calls
         name = claim.subject.id if isinstance(claim.subject, ast.Name) else None
         there = claim.value in ([calls[name]] if name else [*calls.values()])
         return self._if(claim, there, "no function is called so often")
 
-    def _raise(self, claim: Claim) -> Verdict:
-        for raised in self._run.raised:
+    def _raise(self, claim: Claim) -> Judged:
+        for raised in self._run.happened.raised:
             if raised.type.rpartition(".")[2] == claim.value:
-                return Verdict(claim=claim, status=Status.SUPPORTED, step=raised.step)
-        return _not_found(claim, "no such exception is recorded")
+                return Judged(Status.SUPPORTED, raised.step)
+        return not_found("no such exception is recorded")
 
-    def _remark(self, claim: Claim) -> Verdict:
-        return Verdict(claim=claim, status=Status.OFF_PROGRAM)
+    def _remark(self, claim: Claim) -> Judged:
+        return Judged(Status.OFF_PROGRAM)
 
-    def _if(self, claim: Claim, there: bool, otherwise: str) -> Verdict:
+    def _if(self, claim: Claim, there: bool, otherwise: str) -> Judged:
         if there:
-            return Verdict(claim=claim, status=Status.SUPPORTED)
+            return Judged(Status.SUPPORTED)
         self.misread.add(id(claim))
-        return _not_found(claim, otherwise)
+        return not_found(otherwise)
 
 
-_JUDGES: Final[Mapping[Kind, Callable[[_Judge, Claim], Verdict]]] = {
+_JUDGES: Final[Mapping[Kind, Callable[[_Judge, Claim], Judged]]] = {
     Kind.VALUE: _Judge._value,
     Kind.TEST: _Judge._test,
     Kind.RETURN: _Judge._return,
@@ -450,14 +441,6 @@ _JUDGES: Final[Mapping[Kind, Callable[[_Judge, Claim], Verdict]]] = {
     Kind.REMARK: _Judge._remark,
 }
 """By kind: those that are read from words, and those of claims as data that name no record (`_SEARCHED`)."""
-
-
-def _not_found(claim: Claim, message: str) -> Verdict:
-    return Verdict(claim=claim, status=Status.NOT_FOUND, message=message)
-
-
-def _refuted(claim: Claim, step: int, actual: str, message: str) -> Verdict:
-    return Verdict(claim=claim, status=Status.REFUTED, step=step, actual=actual, message=message)
 
 
 def _gained(before: Any, after: Any, value: Any) -> bool:
@@ -647,7 +630,7 @@ def _contrary(node: ast.expr) -> ast.expr | None:
 
 def _truth_of(node: ast.expr | None, run: Run) -> bool | None:
     """Return how a comparison without names comes out, or None where it is none or cannot be worked out."""
-    if not isinstance(node, ast.Compare) or _names_in(node) & run.named:
+    if not isinstance(node, ast.Compare) or not run.is_closed(node):
         return None
     try:
         truth = evaluate(node, _no_names)
@@ -657,7 +640,7 @@ def _truth_of(node: ast.expr | None, run: Run) -> bool | None:
 
 
 def _is_closed_test(claim: Claim, run: Run) -> bool:
-    return isinstance(claim.value, bool) and claim.subject is not None and not _names_in(claim.subject) & run.named
+    return isinstance(claim.value, bool) and claim.subject is not None and run.is_closed(claim.subject)
 
 
 def _is_made_of(node: ast.expr | None, run: Run) -> bool:
@@ -689,7 +672,7 @@ def _is_known(item: Item, run: Run) -> bool:
         return True
     if (contrary := _contrary(item.node)) is not None and ast.unparse(contrary) in run.instances:
         return True  # "2 <= 3" of a program that asks `x > 3`
-    if _names_in(item.node) & run.named:
+    if not run.is_closed(item.node):
         return False
     try:
         return frozen(evaluate(item.node, _no_names)) in run.values and _is_made_of(item.node, run)

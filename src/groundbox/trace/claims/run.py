@@ -6,11 +6,10 @@ import ast
 import bisect
 import contextlib
 import functools
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace.claims.happened import Change, Happened, Moment, Raised, Returned, Rounds, happened
+from groundbox.trace.claims.happened import Change, Happened, Moment, Raised, Returned
 from groundbox.trace.claims.program import (
     free_names,
     inner_expressions,
@@ -82,39 +81,20 @@ class Run:
         self._meant_names: dict[str, Sequence[str]] = {}
 
     @property
-    def moments(self) -> list[Moment]:
-        """Return where lines are about to run, and functions return."""
-        return self._happened.moments
-
-    @property
-    def returned(self) -> list[Returned]:
-        """The calls that gave plain values."""
-        return self._happened.returned
-
-    @property
-    def given(self) -> Mapping[str, Any]:
-        """The arguments of the call that was asked for."""
-        return self._happened.given
-
-    @property
-    def calls(self) -> Counter[str]:
-        """Return how often each of the program's functions was called."""
-        return self._happened.calls
-
-    @property
-    def raised(self) -> list[Raised]:
-        """Exceptions, in order."""
-        return self._happened.raised
-
-    @property
     def escaped(self) -> Raised | None:
         """The exception that ended the run."""
-        return self.raised[-1] if self._trace.header.outcome == "error" and self.raised else None
+        raised = self.happened.raised
+        return raised[-1] if self._trace.header.outcome == "error" and raised else None
 
     @property
     def named(self) -> frozenset[str]:
         """Names, and words for them."""
         return self.names | _TYPES.keys()
+
+    def is_closed(self, node: ast.expr) -> bool:
+        """Return whether an expression has no name of the program, and none of the words for them."""
+        named = self.named
+        return not any(isinstance(each, ast.Name) and each.id in named for each in ast.walk(node))
 
     @functools.cached_property
     def uses_xor(self) -> bool:
@@ -129,15 +109,15 @@ class Run:
     @property
     def whole(self) -> bool:
         """Everything that the run did is recorded and was looked at."""
-        return self.is_recorded and self._happened.whole
+        return self.is_recorded and self.happened.whole
 
     @property
     def result(self) -> Any:
         """See the class. Raises Unknown."""
         entry = self._trace.header.entry
         if entry is None:
-            return self._happened.printed
-        for call in reversed(self.returned):
+            return self.happened.printed
+        for call in reversed(self.happened.returned):
             if call.function == entry.call:
                 return call.value
         raise Unknown("the call gave no plain value")
@@ -145,7 +125,7 @@ class Run:
     @property
     def last(self) -> int:
         """The record at which the result is given."""
-        return self.returned[-1].step if self.returned else len(self._trace.records) - 1
+        return self.happened.returned[-1].step if self.happened.returned else len(self._trace.records) - 1
 
     @functools.cached_property
     def values(self) -> frozenset[Hashable]:
@@ -154,9 +134,9 @@ class Run:
         return frozenset(map(frozen, self._all_values())) | self._parts.keys()
 
     def _all_values(self) -> list[Any]:
-        found = {id(value): value for moment in self.moments for value in moment.names.values()}
-        found |= {id(each.value): each.value for each in self.returned}
-        given = (dict(self.given), tuple(self.given.values()), *self.given.values())
+        found = {id(value): value for moment in self.happened.moments for value in moment.names.values()}
+        found |= {id(each.value): each.value for each in self.happened.returned}
+        given = (dict(self.happened.given), tuple(self.happened.given.values()), *self.happened.given.values())
         literals = [node.value for node in walked(self.tree) if isinstance(node, ast.Constant)]
         inner = [value for _, value in self.steps]
         return [*given, *literals, *list(found.values())[:MOST_VALUES], *inner[:MOST_VALUES]]
@@ -165,7 +145,7 @@ class Run:
     def constants(self) -> frozenset[Any]:
         """Numbers that the program writes out, and those that the run was given."""
         written = [node.value for node in walked(self.tree) if isinstance(node, ast.Constant)]
-        return frozenset(each for each in (*written, *self.given.values()) if isinstance(each, int | float))
+        return frozenset(each for each in (*written, *self.happened.given.values()) if isinstance(each, int | float))
 
     @functools.cached_property
     def scalars(self) -> frozenset[Any]:
@@ -251,9 +231,9 @@ class Run:
 
     def value_at(self, expression: ast.expr, step: int) -> tuple[Any] | None:
         """Return what an expression was at a moment, if that is known."""
-        at = bisect.bisect_left(self.moments, step, key=lambda moment: moment.step)
+        at = bisect.bisect_left(self.happened.moments, step, key=lambda moment: moment.step)
         try:
-            return (evaluate(expression, self._lookup(self.moments[at])),)
+            return (evaluate(expression, self._lookup(self.happened.moments[at])),)
         except (Unknown, IndexError):
             return None
 
@@ -315,7 +295,7 @@ class Run:
         found: list[tuple[int, Any]] = []
         instances: set[str] = set()
         left = MOST_EVALUATIONS
-        for moment in self.moments:
+        for moment in self.happened.moments:
             lookup = self._lookup(moment)
             for number, (node, used) in enumerate(inner.get(moment.line, ())):
                 # Equal values of a name are one object (`happened`), so that an expression is worked out once for each
@@ -361,7 +341,7 @@ class Run:
         """The values of an expression, each once before and once after a record; -1 where one is not known."""
         bound = [name for name in free_names(expression) if name in self.names - self.functions]
         keys: set[tuple[int, ...]] = set()
-        for moment in self.moments:
+        for moment in self.happened.moments:
             if any(name not in moment.names for name in bound):
                 continue
             # Each set of values once before `after` and once behind it: when it was so matters to the order of a text.
@@ -399,7 +379,10 @@ class Run:
         if description not in self._meant_names:
             kinds = _TYPES[description]
             found = dict.fromkeys(
-                name for moment in self.moments for name, value in moment.names.items() if isinstance(value, kinds)
+                name
+                for moment in self.happened.moments
+                for name, value in moment.names.items()
+                if isinstance(value, kinds)
             )
             self._meant_names[description] = tuple(found)[:_MOST_MEANT]
         return self._meant_names[description]
@@ -413,8 +396,8 @@ class Run:
                 if frozen(actual) == wanted:
                     return step
             return None
-        first = max(bisect.bisect(self.moments, after, key=lambda moment: moment.step) - 1, 0)
-        near = self.moments[first : first + _NEAR]
+        first = max(bisect.bisect(self.happened.moments, after, key=lambda moment: moment.step) - 1, 0)
+        near = self.happened.moments[first : first + _NEAR]
         for moment in near:
             if any(as_told(actual, value, decimals) for actual in moment.names.values()):
                 return moment.step
@@ -428,26 +411,26 @@ class Run:
 
     def _named_values(self) -> Iterator[tuple[int, Any]]:
         seen: set[int] = set()
-        for moment in self.moments:
+        for moment in self.happened.moments:
             for value in moment.names.values():
                 if id(value) not in seen:
                     seen.add(id(value))
                     yield moment.step, value
-        for each in self.returned:
+        for each in self.happened.returned:
             yield each.step, each.value
 
     def changes(self, place: ast.expr | None) -> Iterator[Change]:
         """Yield how an expression changed in each call; of all names if none is given."""
         if place is None or (isinstance(place, ast.Name) and place.id in _TYPES):
-            yield from (change for _, change in self._happened.changes)
+            yield from (change for _, change in self.happened.changes)
             return
         if isinstance(place, ast.Name):
-            yield from (change for name, change in self._happened.changes if name == place.id)
+            yield from (change for name, change in self.happened.changes if name == place.id)
             return
         last: dict[int, tuple[Any]] = {}
         worked: dict[tuple[int, ...], tuple[Any] | None] = {}
         bound = [name for name in free_names(place) if name in self.names]
-        for moment in self.moments:
+        for moment in self.happened.moments:
             key = tuple(id(moment.names.get(name)) for name in bound)
             if key not in worked:
                 self._left -= 1
@@ -465,11 +448,6 @@ class Run:
                 last[moment.frame] = now
 
     @property
-    def rounds(self) -> Sequence[Rounds]:
-        """The runs of the program's loops, as far as they are recorded."""
-        return self._happened.rounds
-
-    @property
     def loop_count(self) -> int:
         """Return how many loops the program has, comprehensions with them."""
         loops = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
@@ -485,7 +463,9 @@ class Run:
         """The calls of one of the program's functions with the arguments that an expression writes out."""
         if not isinstance(node.func, ast.Name) or node.func.id not in self.functions:
             return []
-        return [each for each in self.returned if each.function == node.func.id and _fits(node, each.arguments)]
+        return [
+            each for each in self.happened.returned if each.function == node.func.id and _fits(node, each.arguments)
+        ]
 
     def has_call_like(self, node: ast.Call) -> bool:
         """Return whether a function was called with the arguments that an expression writes out, and any others."""
@@ -499,7 +479,7 @@ class Run:
             each.function.rpartition(".")[2] == node.func.id
             and len(each.arguments) >= len(node.args)
             and all(equal(list(each.arguments.values())[place], value) for place, value in literal.items())
-            for each in self.returned
+            for each in self.happened.returned
         )
 
     def _lookup(self, moment: Moment) -> Any:
@@ -513,9 +493,9 @@ class Run:
         return lookup
 
     @functools.cached_property
-    def _happened(self) -> Happened:
-        """The fold, made when it is asked for: claims that name their records do without."""
-        return happened(self._trace.records, self.names, self.functions, outer_names(self._trace.source))
+    def happened(self) -> Happened:
+        """The walk over the records, made when it is asked for: claims that name their records do without."""
+        return Happened(self._trace.records, self.names, self.functions, outer_names(self._trace.source))
 
 
 def _is_described(expression: ast.expr) -> bool:

@@ -15,6 +15,7 @@ from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.schema import V
 from groundbox.trace.record.syntax import walked
 from groundbox.trace.record.value import kind_of, labels_in, ref_of
+from groundbox.trace.run.objects import Obj
 from groundbox.trace.run.python_values import handled_value
 from groundbox.trace.run.state import State
 from groundbox.values.evaluate import evaluate
@@ -285,6 +286,11 @@ class RunSteps:
             place -= 1
         return found[place] if place >= 0 else None
 
+    def setting(self, frame: int, name: str, t: int) -> tuple[int | None, int | None]:
+        """The frame whose name is meant (None for a builtin), and the record that last set it before record `t`."""
+        owner = self.owner(frame, name, t)
+        return owner, None if owner is None else self.version(owner, name, t)
+
     def value(self, at: int, name: str) -> V:
         """Return what a record gave a name; None for a deletion."""
         record = self.records[at]
@@ -382,13 +388,12 @@ class _Reading:
                 if name not in bound and isinstance(node.ctx, ast.Load):
                     self._name(name, content=content)
             case ast.Attribute(value=owner, attr=attr):
-                label = ref_of(self._value(owner))
-                held = None if label is None else self._state.heap.get(label)
-                if held is not None and label is not None and held.type == "object":
+                held = self._object(owner)
+                if held is not None and held.type == "object":
                     # Of `node.next` the attribute is read, and not what else is in the node.
                     self._visit(owner, bound, content=False)
                     if isinstance(node.ctx, ast.Load) and attr in held.attrs:
-                        self._reads[Read("attribute", label, attr, f"`{ast.unparse(node)}`")] = None
+                        self._reads[Read("attribute", held.label, attr, f"`{ast.unparse(node)}`")] = None
                         if content:
                             self._content([held.attrs[attr]], ast.unparse(node))
                 else:
@@ -418,8 +423,7 @@ class _Reading:
 
     def _name(self, name: str, *, content: bool) -> None:
         course, step = self._course, self._step
-        owner = course.owner(step.frame, name, step.at)
-        found = None if owner is None else course.version(owner, name, step.at)
+        owner, found = course.setting(step.frame, name, step.at)
         if owner is None:
             return
         if found is None:  # set within the step, as by a call that it makes
@@ -436,21 +440,21 @@ class _Reading:
         for label in _closure(self._state, values, into_instances=False):
             self._reads[Read("content", label, "", f"`{words}`")] = None
 
+    def _object(self, node: ast.expr) -> Obj | None:
+        """Return the object that a name, attribute or item stands for, if it is recorded."""
+        return self._state.heap.get(ref_of(self._value(node)) or 0)  # labels are counted from 1
+
     def _value(self, node: ast.expr) -> V:
         """Return what a name, attribute or item stands for, where that is recorded; None elsewhere."""
         match node:
             case ast.Name(id=name):
-                owner = self._course.owner(self._step.frame, name, self._step.at)
-                found = None if owner is None else self._course.version(owner, name, self._step.at)
+                _, found = self._course.setting(self._step.frame, name, self._step.at)
                 return None if found is None else self._course.value(found, name)
             case ast.Attribute(value=owner_, attr=attr):
-                label = ref_of(self._value(owner_))
-                held = None if label is None else self._state.heap.get(label)
+                held = self._object(owner_)
                 return held.attrs.get(attr) if held is not None else None
             case ast.Subscript(value=owner_, slice=index):
-                label = ref_of(self._value(owner_))
-                held = None if label is None else self._state.heap.get(label)
-                place = self._evaluated(index)
+                held, place = self._object(owner_), self._evaluated(index)
                 if held is not None and held.items is not None and type(place) is int:
                     found_ = held.items.get(place if place >= 0 else place + len(held.items))
                     return found_[0] if found_ is not None else None
@@ -465,8 +469,7 @@ class _Reading:
             return None
 
     def _lookup(self, name: str) -> Any:
-        owner = self._course.owner(self._step.frame, name, self._step.at)
-        found = None if owner is None else self._course.version(owner, name, self._step.at)
+        _, found = self._course.setting(self._step.frame, name, self._step.at)
         if found is None:
             raise KeyError(name)
         return handled_value(self._state, self._course.value(found, name))

@@ -14,27 +14,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.trace.claims.arguments import WIDTHS, CallWalk, Judged, compared, cut, not_found, refuted
+from groundbox.trace.claims.arguments import WIDTHS, CallWalk, compared, cut
 from groundbox.trace.claims.changes import RecordedChange, said_change
-from groundbox.trace.claims.course import (
-    LoopRun,
-    header_of,
-    header_text,
-    lines_of,
-    range_of,
-    truth_of,
-)
+from groundbox.trace.claims.course import LoopRun, header_of, header_text, lines_of, truth_of
 from groundbox.trace.claims.data import MOST_CLAIMS, MOST_CODE, ClaimData
-from groundbox.trace.claims.model import Kind, Status
+from groundbox.trace.claims.items import statements
+from groundbox.trace.claims.model import Judged, Kind, Status, not_found, refuted
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import Told, parsed_call, parsed_code, told
 from groundbox.trace.claims.walk import NOWHERE
 from groundbox.trace.record import schema
+from groundbox.trace.record.operands import range_of
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.value import ref_of
 from groundbox.values.equal import as_told
 from groundbox.values.literals import shown
-from groundbox.values.parsing import module_of
 from groundbox.values.unknown import Unknown
 
 _TESTS: Final = re.compile(r"(true )?tests since (-?\d{1,12}): (.+)", re.DOTALL)
@@ -555,10 +549,8 @@ def _is_same_header(node: Any, subject: str) -> bool:
 def _header(code: str) -> ast.stmt | None:
     if len(code) > MOST_CODE or not code.startswith(("for ", "while ")):
         return None
-    try:
-        return module_of(f"{code.removesuffix(':')}: pass").body[0]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    body = statements(f"{code.removesuffix(':')}: pass")
+    return None if body is None else body[0]
 
 
 def _of_run(run: LoopRun, claim: ClaimData, actual: int, said: Told, step: int) -> Judged:

@@ -16,12 +16,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace.claims.data import MOST_CODE, ClaimData
-from groundbox.trace.claims.items import is_shallow
+from groundbox.trace.claims.items import is_shallow, statements
 from groundbox.trace.claims.model import Claim, Kind, Number
 from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
 from groundbox.values.numbers import ORDINALS, TIMES, UNITS
-from groundbox.values.parsing import module_of
 
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
@@ -342,22 +341,12 @@ def _written(code: str) -> str:
 @functools.lru_cache(maxsize=1024)
 def _parts(code: str) -> frozenset[str]:
     """Code and all expressions that are parts of it, as Python writes them."""
-    node = _parsed(code)
-    if node is None:
-        return frozenset(_WORD.findall(code))
-    return frozenset(ast.unparse(each) for each in ast.walk(node) if isinstance(each, ast.expr))
-
-
-def _parsed(code: str) -> ast.AST | None:
-    """An expression, or a statement such as `x = 3` and `del x`."""
     node = parsed_code(code)
-    if node is not None or len(code) > MOST_CODE:
-        return node
-    try:
-        tree = module_of(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return tree if is_shallow(tree) else None
+    # Not an expression: a statement, such as `x = 3` and `del x`.
+    trees = [node] if node is not None else statements(code) if len(code) <= MOST_CODE else None
+    if trees is None or not all(map(is_shallow, trees)):
+        return frozenset(_WORD.findall(code))
+    return frozenset(ast.unparse(each) for tree in trees for each in ast.walk(tree) if isinstance(each, ast.expr))
 
 
 @functools.lru_cache(maxsize=4096)

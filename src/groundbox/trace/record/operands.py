@@ -75,7 +75,7 @@ class Operands:
         elif isinstance(node, ast.match_case) and node.guard is not None:
             self._condition(node.guard, unit, tested)
         elif isinstance(node, ast.ExceptHandler) and node.type is not None:
-            self.units[_range(node.type)] = unit
+            self.units[range_of(node.type)] = unit
         # Whatever the statement is, an `and` whose value is used may stand in it.
         for expression in expressions:
             for part in walked(expression):
@@ -84,7 +84,7 @@ class Operands:
                 elif isinstance(part, ast.BoolOp) and id(part) not in tested:
                     # The last one is the value itself, and nothing tests it.
                     for value in part.values[:-1]:
-                        self.units[_range(_plain(value))] = unit
+                        self.units[range_of(_plain(value))] = unit
                 elif isinstance(part, ast.GeneratorExp):
                     for test in (test for generator in part.generators for test in generator.ifs):
                         self._condition(test, unit, tested)
@@ -100,7 +100,7 @@ class Operands:
                 waiting += node.values if isinstance(node, ast.BoolOp) else [node.test, node.body, node.orelse]
             # The compiler leaves out what is decided beforehand.
             elif not isinstance(node, ast.Constant):
-                self.units[_range(node)] = unit
+                self.units[range_of(node)] = unit
 
 
 _BODIES: Final = (ast.stmt, ast.ExceptHandler, ast.match_case)
@@ -138,7 +138,8 @@ def _name_count(node: ast.For | ast.While) -> int:
     return len(parts) if all(isinstance(part, ast.Name) for part in parts) else 0
 
 
-def _range(node: ast.expr) -> Range:
+def range_of(node: ast.expr) -> Range:
+    """Return where an expression stands, as records of tests tell it."""
     return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 

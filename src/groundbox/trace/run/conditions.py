@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Mapping
 
 from groundbox.trace.record import schema
-from groundbox.trace.record.operands import Range
+from groundbox.trace.record.operands import Range, range_of
 from groundbox.trace.record.syntax import Place
 
 
@@ -31,7 +31,7 @@ def condition_of(before: Place, place: Place | None, end: str, tests: Iterable[s
         return truth_of(statement.test, told)
     if before.part == "except" and isinstance(clause, ast.ExceptHandler):
         # A bare `except` takes whatever comes, and tests nothing.
-        return True if clause.type is None else told.get(_range(clause.type))
+        return True if clause.type is None else told.get(range_of(clause.type))
     if before.part == "case" and isinstance(clause, ast.match_case):
         guard = None if clause.guard is None else truth_of(clause.guard, told)
         # The guard is only come to where the pattern fits, so that it decides.
@@ -65,11 +65,7 @@ def _truth(test: ast.expr, told: Mapping[Range, bool]) -> bool | None:
     # The compiler left it out, and no record tells of it.
     if isinstance(test, ast.Constant):
         return bool(test.value)
-    return told.get(_range(test))
-
-
-def _range(node: ast.expr) -> Range:
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+    return told.get(range_of(test))
 
 
 def _case(before: Place, place: Place | None, end: str) -> bool | None:

@@ -192,6 +192,11 @@ class Obj:
         return len(first) if isinstance(first, list) else 0
 
     @property
+    def size(self) -> int:
+        """Return how many items or pairs it has, shown or not."""
+        return len(self.items) if self.items is not None else len(self.pairs or ()) + self.unknown_pairs
+
+    @property
     def complete(self) -> bool:
         """Return whether every part of it is shown; the parts may have parts that are not."""
         if self.type == "bytearray":

@@ -34,13 +34,17 @@ class RecordedHandle(Handle):
         super().__init__(ref_of(value))
         self._state = state
 
+    @property
+    def _object(self) -> Obj | None:
+        return None if self.label is None else self._state.heap.get(self.label)
+
     def attribute(self, name: str) -> Any:
         """An attribute of the instance.
 
         Raises:
             Unknown: It is not one of those that are recorded.
         """
-        obj = None if self.label is None else self._state.heap.get(self.label)
+        obj = self._object
         if obj is None or obj.type != "object" or name not in obj.attrs:
             raise Unknown(f"attribute {name} is not recorded")
         return handled_value(self._state, obj.attrs[name])
@@ -51,17 +55,15 @@ class RecordedHandle(Handle):
         Raises:
             Unknown: It is no builtin container.
         """
-        obj = None if self.label is None else self._state.heap.get(self.label)
+        obj = self._object
         if obj is None or obj.class_ not in (None, obj.type) or obj.loose:
             raise Unknown("its length is not known")
-        if obj.type == "dict":
-            return len(obj.pairs or ()) + obj.unknown_pairs
-        if obj.type in ("list", "set", "deque") and obj.items is not None:
-            return len(obj.items)
-        raise Unknown("its length is not known")
+        if obj.type not in ("dict", "list", "set", "deque"):
+            raise Unknown("its length is not known")
+        return obj.size
 
     def __getitem__(self, index: Any) -> Any:
-        obj = None if self.label is None else self._state.heap.get(self.label)
+        obj = self._object
         if obj is None or obj.class_ is not None or obj.type != "list" or obj.items is None or type(index) is not int:
             raise Unknown("its items are not known")
         # An exact list alone: a subclass may have a `__getitem__` of its own.
