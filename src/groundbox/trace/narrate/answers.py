@@ -17,8 +17,7 @@ def answer_of(trace: Trace) -> Sentence:
     entry = trace.header.entry
     if entry is None:
         return _printed(trace)
-    root = next((root for root in trace.structure.roots if root.name == entry.call), None)
-    module = next((root for root in trace.structure.roots if root.name == "<module>"), None)
+    root, module = trace.structure.root(entry.call), trace.structure.root("<module>")
     if root is None and module is not None and module.outcome == "unwind":
         return _raised(trace, module, "the program")
     # The program has bound the name to something of the library, as by `main = sorted`.
@@ -59,7 +58,7 @@ def _unfinished(trace: Trace, call: str) -> Sentence:
 
 
 def _printed(trace: Trace) -> Sentence:
-    module = next((root for root in trace.structure.roots if root.name == "<module>"), None)
+    module = trace.structure.root("<module>")
     if module is None or module.outcome == "open":
         return _unfinished(trace, "the program")
     if module.outcome == "unwind":

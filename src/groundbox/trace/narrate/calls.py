@@ -53,11 +53,11 @@ class Calls:
     def tell(self, activation: Activation, where: Where) -> None:
         """Tell a call that a step made, and go on to its end."""
         level = self._level(activation, where)
-        # Of the key function `lambda node: cost(node)` the call of `cost` is told: values that come later depend on it.
-        if is_unnamed(activation) and self._telling.policy.is_whole and where.level >= Level.SHORT:
-            self._tell_within(activation, where)
-        elif activation.frame in self._telling.generators:
+        if activation.frame in self._telling.generators:
             self._generators.tell(activation, activation.first, where)
+        # Of the key function `lambda node: cost(node)` the call of `cost` is told: values that come later depend on it.
+        elif is_unnamed(activation) and self._telling.policy.is_whole and where.level >= Level.SHORT:
+            self._tell_within(activation, where)
         elif level == Level.SILENT:
             self._telling.advance(activation.last)
         elif level == Level.RESULT or activation.folded is not None:
@@ -68,9 +68,6 @@ class Calls:
 
     def _tell_within(self, activation: Activation, where: Where) -> None:
         """The calls that code within an expression makes; its own value is told by the line that it belongs to."""
-        if activation.frame in self._telling.generators:
-            self._generators.tell(activation, activation.first, where)
-            return
         for step in activation.steps():
             for call in step.calls:
                 self.tell(call, replace(where, quiet=False))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from groundbox.trace.narrate.phrases import Voice
+from groundbox.trace.narrate.phrases import Voice, counted
 from groundbox.trace.narrate.reasons import ValueReason
 from groundbox.trace.record.schema import Mutate, V
 from groundbox.trace.run.state import Obj, State, key_text
@@ -90,7 +90,7 @@ def note(state: State, ref: int, record: Mutate) -> Note:
         items=tuple(record.items or ()),
         gone=gone,
         start=record.start or 0,
-        old_length=0 if held.items is None else len(held.items),
+        old_length=held.size,
     )
 
 
@@ -234,9 +234,7 @@ def _present(state: State, label: int) -> str:
     text = state.text({"ref": label}, 10_000)
     if len(text) <= MAX_WHOLE:
         return f"is now {text}"
-    held = state.heap[label]
-    size = len(held.items) if held.items is not None else len(held.pairs or ()) + held.unknown_pairs
-    return f"now has {size} item" + ("" if size == 1 else "s")
+    return f"now has {counted(state.heap[label].size, 'item')}"
 
 
 def _and(texts: list[str]) -> str:

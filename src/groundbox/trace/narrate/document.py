@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.trace.narrate.narration import Claim, ClaimKind, Narration, Sentence
 from groundbox.trace.narrate.phrases import Phrase
+from groundbox.trace.narrate.reasons import parallel
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import KEPT_PROGRAMS, parse, walked
@@ -62,12 +63,12 @@ class _Facts:
 
     def sentence(self, sentence: Sentence) -> dict[str, Any]:
         """A sentence with its claims."""
-        text, at = sentence.text, 0
+        text, whole, at = sentence.text, Phrase(sentence.text), 0
         found: list[Fact] = []
-        clauses: list[tuple[str, int]] = []
+        clauses: list[tuple[Phrase, int]] = []
         told: dict[tuple[str, str, str], list[int]] = {}
         for claim in sentence.claims:
-            said: str = claim.said or text
+            said = claim.said or whole
             # claims of one clause share its words; another clause may have the same ones
             # By identity: equal words of another clause stand elsewhere.
             place = next((start for each, start in reversed(clauses) if each is said), None)
@@ -89,7 +90,7 @@ class _Facts:
         kept = sorted(dict.fromkeys(found), key=lambda fact: (fact.start, fact.end))
         return {"text": text, "claims": [_as_json(text, fact) for fact in kept]}
 
-    def _moved(self, claim: Claim, said: str, place: int) -> Iterator[Fact]:
+    def _moved(self, claim: Claim, said: Phrase, place: int) -> Iterator[Fact]:
         for fact in _WRITERS[claim.kind](self, claim, said):
             yield fact._replace(start=fact.start + place, end=fact.end + place)
 
@@ -173,9 +174,10 @@ class _Facts:
         for node in _statements(self._tree).get(line, ()):
             match node:
                 case ast.Assign(targets=targets, value=value):
-                    for each in targets:
-                        if (found := _part_of(each, value, target)) is not None:
-                            return ast.unparse(found)
+                    for place, item in (pair for each in targets for pair in parallel(each, value)):
+                        # The place of an item or attribute is told by values of its indexes, and is not compared.
+                        if place.id == target if isinstance(place, ast.Name) else not target.isidentifier():
+                            return ast.unparse(item)
                 case ast.AnnAssign(value=value) if value is not None:
                     return ast.unparse(value)
                 # `x += 1` has its value from `x + 1`.
@@ -191,22 +193,22 @@ class _Facts:
 
     # kinds of claims
 
-    def _value(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _value(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         name, value = claim.subject, claim.value
         # Clauses that were put together without the table of wordings have no slots.
-        if not claim.refs or not isinstance(said, Phrase) or "value" not in said.slots:
+        if not claim.refs or "value" not in said.slots:
             yield from self._value_in_words(claim, said)
             return
         step = self._post(claim)
         yield _slot("value", name, value, step, said, "value")
         yield from self._came_about(claim, said, name)
 
-    def _value_in_words(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _value_in_words(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         """`` `x` is 3``, `` `x` = 3``, `` `x` takes the values 1, 2, 3``, `` `x` is deleted``."""
         refs, name, value = claim.refs, claim.subject, claim.value
-        if isinstance(said, Phrase) and "call" in said.slots:
+        if "call" in said.slots:
             yield from self._called(claim, *said.slots["call"])
-        if isinstance(said, Phrase) and said.slots.get("thing", ("", 0))[0][:1].isupper():
+        if said.slots.get("thing", ("", 0))[0][:1].isupper():
             thing, place = said.slots["thing"]
             yield Fact("value", thing, "", None, place, place + len(thing))
         if not value and refs and isinstance(self._records[refs[-1]], schema.Del):
@@ -313,7 +315,7 @@ class _Facts:
                 return count - 1 - row.index(_unparsed(code))
         return 0
 
-    def _condition(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _condition(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         subject, value = claim.subject.strip("`"), claim.value
         if not claim.refs:
             return
@@ -327,7 +329,7 @@ class _Facts:
         step = self._decided(claim, claim.refs[0])
         if line := _LINE.search(said):
             yield Fact("statement", line[0], "", claim.refs[0], *line.span())
-        slots = said.slots if isinstance(said, Phrase) else {}
+        slots = said.slots
         if subject.startswith("case "):
             yield Fact("test", subject, value, claim.refs[0], 0, len(said))
         elif "reason" in slots and "number" not in slots:
@@ -378,7 +380,7 @@ class _Facts:
             else:
                 yield Fact("test", subject, said, step, start, end)
 
-    def _counted(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _counted(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         """Yield how often a condition was true over iterations, or what a comprehension did with its items."""
         refs, code = claim.refs, claim.subject.strip("`")
         count, of, total = claim.value.partition(" of ")
@@ -388,7 +390,7 @@ class _Facts:
         last = self._next(claim, refs[-1])
         # Counted from behind the record before the first of these tests.
         since = refs[0] - 1
-        if isinstance(said, Phrase) and said.kind == "loop.sometimes":
+        if said.kind == "loop.sometimes":
             yield _slot("count", f"true tests since {since}: {code}", count, last, said, "count")
             yield _slot("count", f"tests since {since}: {code}", total, last, said, "all")
             yield Fact("count", f"true tests since {since}: {code}", count, last, 0, said.slots["count"][1])
@@ -396,7 +398,7 @@ class _Facts:
             yield Fact("count", f"true tests since {since}: {code}", count, last, 0, len(said))
             yield Fact("test", code, str(count != "0"), self._decided(claim, refs[0]), 0, len(said))
 
-    def _of_items(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _of_items(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         """``the items 2, 4 of [1, 2, 4] pass `x % 2 == 0` ``."""
         line = self._line(claim.frame, claim.refs[0])
         kinds = ast.ListComp | ast.SetComp | ast.GeneratorExp
@@ -428,9 +430,9 @@ class _Facts:
             yield Fact("value", ast.unparse(kept), f"[{items}]", step, start, len(said))
             yield Fact("value", ast.unparse(made), f"[{row}]", step, 0, start)
 
-    def _call(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _call(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         name = claim.subject
-        if isinstance(said, Phrase) and said.kind == "call.made":
+        if said.kind == "call.made":
             call = self._records[claim.refs[0]]
             owner = next(iter(call.args), "") if isinstance(call, schema.Call) else ""
             yield _slot("value", owner, claim.value, max(0, claim.refs[-1] - 1), said, "value")
@@ -447,10 +449,8 @@ class _Facts:
                 given = []  # not all of them are told
             yield Fact("call", f"{shown}({', '.join(given)})" if given else shown, "", claim.refs[0], start, end)
 
-    def _return(self, claim: Claim, said: str) -> Iterator[Fact]:
-        slots = said.slots if isinstance(said, Phrase) else {}
-        kind = said.kind if isinstance(said, Phrase) else ""
-        ref = claim.refs[-1]
+    def _return(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
+        kind, slots, ref = said.kind, said.slots, claim.refs[-1]
         if kind == "return.reached":
             yield Fact("statement", "return", "", ref, 0, len(said))
             return
@@ -470,12 +470,10 @@ class _Facts:
         if "workings" in slots:
             yield from self._chain(claim, *slots["workings"], claim.value, max(0, ref - 1), "")
 
-    def _count(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _count(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         if not claim.refs:
             return
-        slots = said.slots if isinstance(said, Phrase) else {}
-        kind = said.kind if isinstance(said, Phrase) else ""
-        last = claim.refs[-1]
+        kind, slots, last = said.kind, said.slots, claim.refs[-1]
         if claim.subject == "calls":
             yield Fact("count", f"calls since {claim.refs[0] - 1}", claim.value, last, *_number_in(said))
         elif not claim.subject.isdigit():
@@ -503,25 +501,24 @@ class _Facts:
             if kind in ("loop.exhausted", "loop.false"):
                 yield Fact("exit", loop, repr(kind.removeprefix("loop.")), step, *span)
 
-    def _order(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _order(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         if not claim.refs:
             return
-        slots = said.slots if isinstance(said, Phrase) else {}
         if claim.subject == "back":
             if code := _CODE.search(said):
                 yield Fact("call", code[1], "", self._calls.get(claim.frame), *code.span())
             return
         if claim.subject in ("break", "continue"):
             yield Fact("statement", claim.subject, "", claim.refs[0], 0, len(said))
-            if "number" in slots:
+            if "number" in said.slots:
                 yield _slot("iteration", "", claim.value, claim.refs[0], said, "number")
             return
         start = said.find(claim.value)
         yield Fact("iteration", f"line {claim.subject}", claim.value, claim.refs[0], start, start + len(claim.value))
 
-    def _mutation(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _mutation(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         ref, path, value = claim.refs[-1], claim.subject, claim.value
-        if not isinstance(said, Phrase):
+        if not said.kind:
             if said.startswith("the attribute "):
                 yield Fact("mutation", f"del {path}.{value}", "", ref, 0, len(said))
             else:
@@ -560,14 +557,14 @@ class _Facts:
             number = text.partition(" now has ")[2].split()[0]
             yield Fact("value", f"len({path})", number, step, at, at + len(text))
 
-    def _output(self, claim: Claim, said: str) -> Iterator[Fact]:
-        if not isinstance(said, Phrase):
+    def _output(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
+        if not said.kind:
             yield Fact("output", "", claim.value, claim.refs[-1], 0, len(said))
             return
         stream = "stderr" if said.kind == "output.error" else ""
         yield _slot("output", stream, claim.value, claim.refs[-1], said, "value")
 
-    def _exception(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _exception(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         ref = claim.refs[0]
         called = self._calls.get(claim.frame)
         if claim.value == "handled":
@@ -583,7 +580,7 @@ class _Facts:
             if call := _CODE.match(said):
                 yield Fact("call", call[1], "", called, *call.span())
 
-    def _answer(self, claim: Claim, said: str) -> Iterator[Fact]:
+    def _answer(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         if not claim.refs:
             return
         value = claim.value
@@ -647,7 +644,7 @@ _CHANGES_IN_CODE: Final = {
     "dict.remove.several": "del {path}[...]",
 }
 """Changes as statements; `...` stands for the item."""
-_WRITERS: Final[Mapping[ClaimKind, Callable[[_Facts, Claim, str], Iterator[Fact]]]] = {
+_WRITERS: Final[Mapping[ClaimKind, Callable[[_Facts, Claim, Phrase], Iterator[Fact]]]] = {
     ClaimKind.VALUE: _Facts._value,
     ClaimKind.CONDITION: _Facts._condition,
     ClaimKind.CALL: _Facts._call,
@@ -686,9 +683,8 @@ def _as_json(text: str, fact: Fact) -> dict[str, Any]:
     return made
 
 
-def _slot(kind: str, subject: str, value: str, step: int, said: str, slot: str) -> Fact:
+def _slot(kind: str, subject: str, value: str, step: int, said: Phrase, slot: str) -> Fact:
     """A fact whose words are those of a slot."""
-    assert isinstance(said, Phrase)
     text, at = said.slots[slot]
     return Fact(kind, subject, value, step, at, at + len(text))
 
@@ -701,7 +697,7 @@ def _other_place(text: str, said: str, places: Sequence[int]) -> int:
     return place
 
 
-def _find(text: str, said: str, at: int, clauses: Sequence[tuple[str, int]]) -> int:
+def _find(text: str, said: str, at: int, clauses: Sequence[tuple[Phrase, int]]) -> int:
     """Return where a clause stands in its sentence, which may begin with it and so with a capital; -1 for nowhere.
 
     Args:
@@ -710,8 +706,8 @@ def _find(text: str, said: str, at: int, clauses: Sequence[tuple[str, int]]) -> 
     """
     said_at = said.rstrip(",:") if text.find(said) < 0 else said
     # What holds after a stretch stands in the slot `state` of the clause that tells the stretch.
-    around = next((clause for clause in reversed(clauses) if isinstance(clause[0], Phrase)), None)
-    if around is not None and isinstance(around[0], Phrase) and said_at in around[0].slots.get("state", ("", 0))[0]:
+    around = next((clause for clause in reversed(clauses) if clause[0].kind), None)
+    if around is not None and said_at in around[0].slots.get("state", ("", 0))[0]:
         return text.find(said_at, around[1] + around[0].slots["state"][1])
     # Nothing stands at the sentence's beginning yet, where a clause has a capital.
     is_first = all(start for each, start in clauses if each != text)
@@ -803,20 +799,6 @@ def _bracketed(code: str) -> str:
     if node is None:
         return code
     return code if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant) else f"({code})"
-
-
-def _part_of(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
-    """Return what a target of a name or place gets, also within `a, b = b, a`."""
-    if isinstance(target, ast.Tuple | ast.List):
-        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
-            for one, other in zip(target.elts, value.elts, strict=True):
-                if (found := _part_of(one, other, name)) is not None:
-                    return found
-        return None
-    if isinstance(target, ast.Name):
-        return value if target.id == name else None
-    # The place of an item or attribute is told by values of its indexes, and is not compared.
-    return None if name.isidentifier() else value
 
 
 def _is_called(call: schema.Call, name: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from groundbox.trace.narrate.narration import Claim, ClaimKind, Sentence
-from groundbox.trace.narrate.phrases import Voice
+from groundbox.trace.narrate.phrases import Phrase, Voice
 
 MAX_SENTENCE: Final = 150
 """Characters after which a sentence takes no further clause."""
@@ -168,7 +168,9 @@ class Draft:
 
 def _said(claims: Sequence[Claim], text: str) -> tuple[Claim, ...]:
     """Claims with the words that make them, those that have none of their own."""
-    return tuple(claim if claim.said else replace(claim, said=text) for claim in claims)
+    # One object for all of them: by it they are known to be of one clause.
+    words = text if isinstance(text, Phrase) else Phrase(text)
+    return tuple(claim if claim.said else replace(claim, said=words) for claim in claims)
 
 
 def _and(clauses: list[Clause]) -> Clause:

@@ -207,19 +207,12 @@ class _Told(ast.NodeTransformer):
         self._evaluation = evaluation
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        # Noted first: what is put in place of its parts has no place in the source.
-        where = position(node)
         self.generic_visit(node)
-        return _named(self._evaluation.told_call(_at(node, where)), node)
+        return _named(self._evaluation.told_call(node), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
         return _named(self._evaluation.told_attribute(node), node)
-
-
-def _at(node: ast.Call, where: Position) -> ast.Call:
-    node.lineno, node.col_offset, node.end_lineno, node.end_col_offset = where
-    return node
 
 
 def _named(name: str | None, node: ast.expr) -> ast.expr:

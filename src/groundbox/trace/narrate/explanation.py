@@ -148,15 +148,12 @@ class Explanation:
         if not decided_by_one:
             return " and ".join(self._reason(part, truth) for part in parts)
         for part in parts:
-            if self._truth(part) is truth:
+            if self._evaluation.truth(part) is truth:
                 return self._reason(part, truth)
         raise Unknown("no part decided")
 
-    def _truth(self, node: ast.expr) -> bool:
-        return self._evaluation.truth(node)
-
     def _reason_of_truth(self, test: ast.expr, truth: bool) -> str:
-        if self._truth(test) is not truth:
+        if self._evaluation.truth(test) is not truth:
             raise Unknown("the value does not fit the branch that was taken")
         code = f"`{ast.unparse(test)}`"
         try:
@@ -176,12 +173,12 @@ class Explanation:
         if not truth:
             for left, op, right in pairs:
                 # The first link of a chain that does not hold is where Python stops.
-                if not self._truth(ast.Compare(left, [op], [right])):
-                    if not self._truth(ast.Compare(left, [_OPPOSITE[type(op)]()], [right])):
+                if not self._evaluation.truth(ast.Compare(left, [op], [right])):
+                    if not self._evaluation.truth(ast.Compare(left, [_OPPOSITE[type(op)]()], [right])):
                         raise Unknown("neither holds: one of the two is nan")
                     return self._relation(left, _OPPOSITE[type(op)], right)
             raise Unknown("every part holds")
-        if not self._truth(test):
+        if not self._evaluation.truth(test):
             raise Unknown("the values do not fit the branch that was taken")
         if len(pairs) == 1:
             return self._relation(sides[0], type(test.ops[0]), sides[1])
@@ -219,12 +216,11 @@ class Explanation:
             return None
 
 
-class _Side:
+class _Side(NamedTuple):
     """Side of a comparison: its value, and what that was worked out from, if that says more."""
 
-    def __init__(self, value: str, steps: str | None) -> None:
-        self.value = value
-        self.steps = steps
+    value: str
+    steps: str | None
 
 
 class _Values(ast.NodeTransformer):

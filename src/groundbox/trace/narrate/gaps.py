@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.trace.narrate.literals import literal
 from groundbox.trace.narrate.narration import Claim, ClaimKind
+from groundbox.trace.narrate.phrases import counted
 from groundbox.trace.narrate.telling import Telling, claim
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
@@ -178,8 +179,7 @@ class Gaps:
         size = self._size(now.label)
         # `[[… 9 more …], …]` shows nothing: the number of items says more.
         if size is not None and _SAYS_LITTLE.search(text):
-            counted = f"{size} item" + ("" if size == 1 else "s")
-            text = f"`{name}` has {counted}"
+            text = f"`{name}` has {counted(size, 'item')}"
             yield Said(text, claim(ClaimKind.COUNT, [ref], frame, name, str(size), said=text))
             return
         yield is_now(name, text, refs, frame)
@@ -197,7 +197,7 @@ class Gaps:
         held = None if label is None else self._telling.state.heap[label]
         if held is None or held.type in ("object", "class") or len(held.shape or ()) > 1:
             return None
-        return len(held.items) if held.items is not None else len(held.pairs or ()) + held.unknown_pairs
+        return held.size
 
     def _last_ref(self, frame: int, name: str, label: int | None, first: int, last: int) -> int:
         for ref in range(last, first - 1, -1):

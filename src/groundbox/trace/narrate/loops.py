@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from groundbox.trace.narrate.gaps import Gaps, Said, end_of, steps_of, target_names
 from groundbox.trace.narrate.narration import Claim, ClaimKind
+from groundbox.trace.narrate.phrases import counted
 from groundbox.trace.narrate.policy import Level, level_of
 from groundbox.trace.narrate.statements import Statements, StepNotes
 from groundbox.trace.narrate.telling import Telling, Where, claim, listed
@@ -282,7 +283,6 @@ class Loops:
         telling = self._telling
         frame = where.activation.frame
         before = self._gaps.look(frame)
-        telling.advance(fold.record - 1)
         telling.advance(max((fold.record, *fold.effects)))
         rest = self._gaps.after(before, frame, fold.record, telling.state.t)
         if not fold.iterations:  # the header ran once more, and ended the loop
@@ -307,38 +307,37 @@ class Loops:
         if closing is None:
             self._tell_inline_exit(loop, where)
             return
-        count = times(loop.count, "iteration")
-        said = claim(ClaimKind.COUNT, [closing.step], frame, str(loop.line), str(loop.count))
         if loop.exit == "exhausted":
             self._statements.tell(closing, where, own=False)
+            count = counted(loop.count, "iteration")
+            said = claim(ClaimKind.COUNT, [closing.step], frame, str(loop.line), str(loop.count))
             telling.draft.say(telling.voice.say("loop.exhausted", count=count), said, alone=True)
         elif loop.exit == "false" and isinstance(loop.statement, ast.While):
             seen = self._statements.tell(closing, where, own=False)
             self._statements.word_body(closing, seen, ())
-            test = loop.statement.test
-            text = telling.condition(test, False, seen.reasons.reason, brief=True, leads=True)
-            truth = claim(ClaimKind.CONDITION, [closing.step], frame, ast.unparse(test), "False", said=text)
-            telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
+            self._say_false(loop, loop.statement.test, seen.reasons.reason, closing.step, frame)
         else:
             self._statements.tell(closing, where)
 
     def _tell_inline_exit(self, loop: Loop, where: Where) -> None:
         """The end of `while x: y()`, whose last test is part of its last iteration."""
-        telling = self._telling
         if loop.exit != "false" or not loop.iterations or not isinstance(loop.statement, ast.While):
             return
         last = loop.iterations[-1].header
         if last is None or not last.inline or loop.iterations[-1].number < loop.count:  # the last test is in a fold
             return
         frame = where.activation.frame
-        test = loop.statement.test
-        reason = telling.explanation(frame).reason(test, False)
-        if reason is None:
-            return
+        reason = self._telling.explanation(frame).reason(loop.statement.test, False)
+        if reason is not None:
+            self._say_false(loop, loop.statement.test, reason, last.last, frame)
+
+    def _say_false(self, loop: Loop, test: ast.expr, reason: str | None, ref: int, frame: int) -> None:
+        """The condition of a `while` is false, and the loop over."""
+        telling = self._telling
         text = telling.condition(test, False, reason, brief=True, leads=True)
-        count = times(loop.count, "iteration")
-        said = claim(ClaimKind.COUNT, [last.last], frame, str(loop.line), str(loop.count))
-        truth = claim(ClaimKind.CONDITION, [last.last], frame, ast.unparse(test), "False", said=text)
+        truth = claim(ClaimKind.CONDITION, [ref], frame, ast.unparse(test), "False", said=text)
+        said = claim(ClaimKind.COUNT, [ref], frame, str(loop.line), str(loop.count))
+        count = counted(loop.count, "iteration")
         telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
 
     def _tell_result(self, loop: Loop, where: Where) -> None:
@@ -368,7 +367,7 @@ class Loops:
             telling.draft.say(telling.voice.say("loop.never.while", condition=reason), truth, said)
             return
         rest = self._gaps.after(before, frame, start, last, but=target_names(loop.statement))
-        runs = telling.voice.say("loop.runs", head=_head(loop), times=times(loop.count, "time"))
+        runs = telling.voice.say("loop.runs", head=_head(loop), times=counted(loop.count, "time"))
         self._say_gap(runs, [said], rest)
 
 
@@ -399,8 +398,3 @@ def _number_of(loop: Loop, iteration: Iteration, frame: int) -> list[Claim]:
 
 def _did_something(iteration: Iteration) -> bool:
     return any(step.effects or step.calls or step.raised is not None for step in walk(iteration.body))
-
-
-def times(count: int, unit: str) -> str:
-    """`1 time`, `2 times`."""
-    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

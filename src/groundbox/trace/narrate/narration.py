@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from groundbox.trace.narrate.phrases import Phrase
+
 
 class ClaimKind(StrEnum):
     """Sorts of things that claims say."""
@@ -30,7 +32,7 @@ class Claim:
         frame: The frame that the claim speaks of; 0 where it speaks of the run as a whole.
         subject: What it is about, as the text has it: a name, a condition, a call, a loop's line.
         value: What is said of it, as the text has it.
-        said: The words that claim it; the whole sentence where it is empty. See `phrases.Phrase`.
+        said: The words that claim it; the whole sentence where it is empty.
     """
 
     kind: ClaimKind
@@ -38,7 +40,7 @@ class Claim:
     frame: int
     subject: str
     value: str
-    said: str = field(default="", repr=False, compare=False)
+    said: Phrase = field(default=Phrase(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

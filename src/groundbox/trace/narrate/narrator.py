@@ -184,8 +184,5 @@ def _read_by_functions(tree: ast.Module | None) -> frozenset[str]:
 
 def entry_of(trace: Trace) -> Activation | None:
     """The activation that the narration is about: the called function, or the module of a script."""
-    roots = trace.structure.roots
     entry = trace.header.entry
-    if entry is not None:
-        return next((root for root in roots if root.name == entry.call), None)
-    return next((root for root in roots if root.name == "<module>"), None)
+    return trace.structure.root("<module>" if entry is None else entry.call)

@@ -269,12 +269,12 @@ class Phrase(str):
     """A statement that remembers how it was made.
 
     Attributes:
-        kind: Of `PHRASES`.
+        kind: Of `PHRASES`; empty for words that were put together without them.
         slots: What was put in, with the places where it stands.
     """
 
-    kind: str
-    slots: Mapping[str, tuple[str, int]]
+    kind: str = ""
+    slots: Mapping[str, tuple[str, int]] = MappingProxyType({})
 
     @classmethod
     def made(cls, kind: str, wording: str, slots: Mapping[str, str]) -> Phrase:
@@ -289,6 +289,11 @@ class Phrase(str):
         phrase = cls(text)
         phrase.kind, phrase.slots = kind, places
         return phrase
+
+
+def counted(count: int, unit: str) -> str:
+    """`1 time`, `2 times`."""
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
 class Voice:

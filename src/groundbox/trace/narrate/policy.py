@@ -44,16 +44,16 @@ class Policy:
 
     name: str
     full_iterations: int | None
-    short_iterations: int
-    last_iterations: int
+    short_iterations: int = 0
+    last_iterations: int = 0
     full_runs: int | None
-    short_runs: int
+    short_runs: int = 0
     full_calls: int | None
-    short_calls: int
+    short_calls: int = 0
     depth: int | None
     calls_in_line: int | None
     value_chars: int
-    list_values: int
+    list_values: int = 0
     least: Level = Level.RESULT
 
     @property
@@ -65,31 +65,22 @@ class Policy:
 FULL: Final = Policy(
     name="full",
     full_iterations=None,
-    short_iterations=0,
-    last_iterations=0,
     full_runs=None,
-    short_runs=0,
     full_calls=None,
-    short_calls=0,
     depth=60,
     calls_in_line=None,
     value_chars=200,
-    list_values=0,
     least=Level.FULL,
 )
 WHOLE: Final = Policy(
     name="normal",
     full_iterations=2,
-    short_iterations=0,
     last_iterations=1,
     full_runs=1,
-    short_runs=0,
     full_calls=2,
-    short_calls=0,
     depth=60,
     calls_in_line=None,
     value_chars=120,
-    list_values=0,
     least=Level.SHORT,
 )
 """The default: step by step what is new to a reader, all else in a line each, and nothing left out."""
@@ -127,7 +118,6 @@ BRIEF: Final = Policy(
     short_iterations=1,
     last_iterations=1,
     full_runs=1,
-    short_runs=0,
     full_calls=1,
     short_calls=1,
     depth=3,
@@ -138,12 +128,8 @@ BRIEF: Final = Policy(
 OUTLINE: Final = Policy(
     name="outline",
     full_iterations=0,
-    short_iterations=0,
-    last_iterations=0,
     full_runs=1,
-    short_runs=0,
     full_calls=1,
-    short_calls=0,
     depth=1,
     calls_in_line=2,
     value_chars=60,

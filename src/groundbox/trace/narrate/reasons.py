@@ -15,7 +15,7 @@ from groundbox.values.parsing import expression_of
 
 Code = Callable[[ast.AST], str | None]
 _LONG = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
-_PLAIN = (ast.Constant, ast.List, ast.Dict, ast.Tuple, ast.Set, ast.JoinedStr)
+_PLAIN = (ast.Constant, ast.List, ast.Dict, ast.Tuple, ast.Set)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,6 @@ class ValueReason:
         sign: `+` or `-` for these.
         alias: Code of the name, attribute or item that the value was taken from, when that is all that happened.
         call: The call of user code that returned it, with its arguments' values, in backticks.
-        plain: Whether the expression is a literal, of which there is nothing to explain.
     """
 
     code: str | None = None
@@ -40,7 +39,6 @@ class ValueReason:
     sign: str = ""
     alias: str | None = None
     call: str | None = None
-    plain: bool = False
 
     @property
     def chain(self) -> str | None:
@@ -122,22 +120,22 @@ def _reads(value: ast.expr, targets: Sequence[ast.expr]) -> bool:
 def _pairs(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr]]:
     match statement:
         case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                yield from _parallel(target, value)
+            pairs = (pair for target in targets for pair in parallel(target, value))
+            yield from ((part, item) for part, item in pairs if not isinstance(item, ast.Starred))
         case ast.AnnAssign(target=target, value=value) if value is not None:
             yield target, value
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append" | "add" | "appendleft") as func, args=[item])):
             yield func, item
 
 
-def _parallel(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+def parallel(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets with what each of them gets, also within `a, b = b, a`, as far as that stands in the program."""
     both = (ast.Tuple, ast.List)
     if isinstance(target, both):
         if isinstance(value, both) and len(value.elts) == len(target.elts):
             for part, item in zip(target.elts, value.elts, strict=True):
-                yield from _parallel(part, item)
-        return
-    if not isinstance(value, ast.Starred):
+                yield from parallel(part, item)
+    else:
         yield target, value
 
 
@@ -149,10 +147,10 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> ValueReason:
     result = explanation.literal(node)
     # `-1` is a literal to a reader, and an operator on one to the parser.
     if _is_number(node):
-        return ValueReason(result=result, plain=True)
-    if isinstance(node, _PLAIN) and not isinstance(node, ast.JoinedStr):
+        return ValueReason(result=result)
+    if isinstance(node, _PLAIN):
         workings = explanation.workings(node, result) if result is not None else None
-        return ValueReason(result=result, plain=_is_literal(node), workings=None, code=code(node) if workings else None)
+        return ValueReason(result=result, code=code(node) if workings else None)
     # The call was told with what it returned, and is not worked out again.
     if isinstance(node, ast.Call) and explanation.is_told(node):
         return ValueReason(result=result, call=f"`{explanation.call(node)}`")
@@ -174,10 +172,6 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> ValueReason:
 def _is_cut(node: ast.Subscript, explanation: Explanation) -> bool:
     """Return whether it may be a part of a sequence, which is made anew: `xs[1:]`, or `xs[s]` with a slice `s`."""
     return isinstance(node.slice, ast.Slice) or explanation.literal(node.slice) is None
-
-
-def _is_literal(node: ast.expr) -> bool:
-    return not any(isinstance(part, ast.Name | ast.Call | ast.Attribute) for part in walked(node))
 
 
 def _is_number(node: ast.expr) -> bool:

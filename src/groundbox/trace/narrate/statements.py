@@ -54,7 +54,6 @@ class Statements:
     def __init__(self, telling: Telling, calls: Calls) -> None:
         self._telling = telling
         self._calls = calls
-        self._values = ValueClauses(telling)
 
     def tell(self, step: Step, where: Where, *, own: bool = True) -> StepNotes:
         """Tell a step as its level says, and go on to its end.
@@ -227,7 +226,7 @@ class Statements:
             record = telling.trace.records[ref]
             assert isinstance(record, schema.Set)
             if record.name not in but:
-                self._values.say(ref, record, seen.olds.get(record.name), seen.why.get(record.name))
+                self._word_value(ref, record, seen.olds.get(record.name), seen.why.get(record.name))
         for ref in seen.outs:
             self._word_output(ref)
         for ref in seen.dels:
@@ -235,6 +234,50 @@ class Statements:
             assert isinstance(record, schema.Del)
             text = telling.voice.say("value.deleted", name=f"`{record.name}`")
             telling.draft.say(text, claim(ClaimKind.VALUE, [ref], step.frame, record.name, ""))
+
+    def _word_value(self, ref: int, record: schema.Set, old: str | None, why: ValueReason | None) -> None:
+        """Say a `set` record.
+
+        Args:
+            old: The text of the value before, if there was one.
+            why: How the new one came about, if that is known.
+        """
+        if self._telling.is_code(record.v) and (old is None or old.startswith("<")):
+            return  # of a name that held something else it is told: `key` changes from None to a function
+        telling = self._telling
+        value = telling.text(record.v)
+        text = self._value_text(
+            f"`{record.name}`", record.v, value, old, why if not telling.is_code(record.v) else None
+        )
+        telling.draft.say(text, claim(ClaimKind.VALUE, [ref], record.f, record.name, value))
+
+    def _value_text(self, name: str, held: V, value: str, old: str | None, why: ValueReason | None) -> str:
+        say = self._telling.voice.say
+        if why is not None:
+            if why.call is not None:
+                # The call has told the object at length.
+                again = len(value) > MAX_AGAIN and ref_of(held) is not None
+                kind = "value.is_call.again" if again else "value.is_call"
+                return say(
+                    kind, name=name, call=why.call, value=value, thing=self._telling.thing(held) if again else ""
+                )
+            if why.alias is not None and ref_of(held) is not None:
+                return say(
+                    "value.same_object", name=name, thing=self._telling.thing(held), other=why.alias, value=value
+                )
+            if why.by is not None and why.result == value and old is not None:
+                return say(
+                    "value.grows" if why.sign == "+" else "value.falls", name=name, old=old, value=value, by=why.by
+                )
+            if why.chain is not None and (why.result is None or why.result == value) and len(value) < 200:
+                return say("value.workings", name=name, workings=why.chain, value=value)
+        if old is None:
+            return say("value.first", name=name, value=value)
+        if old == value:
+            return say("value.stays", name=name, value=value)
+        if len(old) < 20 and len(value) < 20:
+            return say("value.changes", name=name, old=old, value=value)
+        return say("value.new", name=name, value=value)
 
     def _word_changes(self, step: Step, seen: StepNotes) -> None:
         telling = self._telling
@@ -346,55 +389,6 @@ class Statements:
 def _is_of_the_compiler(statement: ast.stmt | None) -> bool:
     """Return whether it is a `from __future__ import …`, which does nothing when it runs."""
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-
-
-class ValueClauses:
-    """Says what names became."""
-
-    def __init__(self, telling: Telling) -> None:
-        self._telling = telling
-
-    def say(self, ref: int, record: schema.Set, old: str | None, why: ValueReason | None) -> None:
-        """Say a `set` record.
-
-        Args:
-            old: The text of the value before, if there was one.
-            why: How the new one came about, if that is known.
-        """
-        if self._telling.is_code(record.v) and (old is None or old.startswith("<")):
-            return  # of a name that held something else it is told: `key` changes from None to a function
-        telling = self._telling
-        value = telling.text(record.v)
-        text = self._text(f"`{record.name}`", record.v, value, old, why if not telling.is_code(record.v) else None)
-        telling.draft.say(text, claim(ClaimKind.VALUE, [ref], record.f, record.name, value))
-
-    def _text(self, name: str, held: V, value: str, old: str | None, why: ValueReason | None) -> str:
-        say = self._telling.voice.say
-        if why is not None:
-            if why.call is not None:
-                # The call has told the object at length.
-                again = len(value) > MAX_AGAIN and ref_of(held) is not None
-                kind = "value.is_call.again" if again else "value.is_call"
-                return say(
-                    kind, name=name, call=why.call, value=value, thing=self._telling.thing(held) if again else ""
-                )
-            if why.alias is not None and ref_of(held) is not None:
-                return say(
-                    "value.same_object", name=name, thing=self._telling.thing(held), other=why.alias, value=value
-                )
-            if why.by is not None and why.result == value and old is not None:
-                return say(
-                    "value.grows" if why.sign == "+" else "value.falls", name=name, old=old, value=value, by=why.by
-                )
-            if why.chain is not None and (why.result is None or why.result == value) and len(value) < 200:
-                return say("value.workings", name=name, workings=why.chain, value=value)
-        if old is None:
-            return say("value.first", name=name, value=value)
-        if old == value:
-            return say("value.stays", name=name, value=value)
-        if len(old) < 20 and len(value) < 20:
-            return say("value.changes", name=name, old=old, value=value)
-        return say("value.new", name=name, value=value)
 
 
 def results_of(step: Step, generators: frozenset[int]) -> Results:

@@ -13,7 +13,7 @@ from groundbox.trace.narrate.draft import Draft
 from groundbox.trace.narrate.evaluation import Evaluation, Results
 from groundbox.trace.narrate.explanation import Explanation
 from groundbox.trace.narrate.narration import Claim, ClaimKind
-from groundbox.trace.narrate.phrases import Voice
+from groundbox.trace.narrate.phrases import Phrase, Voice
 from groundbox.trace.narrate.policy import Level, Policy
 from groundbox.trace.narrate.reasons import Reasons
 from groundbox.trace.record.reading import Trace
@@ -249,4 +249,5 @@ def claim(kind: ClaimKind, refs: Sequence[int], frame: int, subject: str, value:
     Args:
         said: The words that make it, where they are fewer than those of its clause.
     """
-    return Claim(kind=kind, refs=tuple(sorted(set(refs))), frame=frame, subject=subject, value=value, said=said)
+    words = said if isinstance(said, Phrase) else Phrase(said)
+    return Claim(kind=kind, refs=tuple(sorted(set(refs))), frame=frame, subject=subject, value=value, said=words)

@@ -118,7 +118,7 @@ def why(trace: Trace, line: int) -> Why:
     structure = trace.structure
     ran = [step for step in structure.steps if _is_at(trace, step, line)]
     step = ran[-1] if ran else None
-    source = _source(trace, line)
+    source = trace.structure.syntax.line(line)
     if step is not None:
         activation = structure.activations[step.frame]
         code = activation.code
@@ -147,11 +147,6 @@ def _is_at(trace: Trace, step: Step, line: int) -> bool:
         return True
     records = (trace.records[t] for t in step.records)
     return any(isinstance(record, schema.Line) and record.n == line for record in records)
-
-
-def _source(trace: Trace, line: int) -> str:
-    lines = trace.structure.syntax.lines
-    return lines[line - 1].strip() if 1 <= line <= len(lines) else ""
 
 
 def _code_at(trace: Trace, line: int) -> tuple[Code, Place] | None:
@@ -211,20 +206,12 @@ def _held(step: Step, block: Block) -> bool | None:
     """Return whether a step of the block's header let the program into the block."""
     if isinstance(block.owner, (ast.For, ast.AsyncFor)):
         # A loop's header says by where it goes whether there was an item.
-        return None if step.branch is None else _first(block) <= step.branch <= _last(block)
+        statements: list[ast.stmt] = getattr(block.owner, block.name)
+        last = statements[-1].end_lineno or statements[-1].lineno
+        return None if step.branch is None else statements[0].lineno <= step.branch <= last
     if step.condition is None:
         return None
     return step.condition if block.name == "body" else not step.condition
-
-
-def _first(block: Block) -> int:
-    statements: list[ast.stmt] = getattr(block.owner, block.name)
-    return statements[0].lineno
-
-
-def _last(block: Block) -> int:
-    statements: list[ast.stmt] = getattr(block.owner, block.name)
-    return statements[-1].end_lineno or statements[-1].lineno
 
 
 def _line(block: Block) -> int:
@@ -307,7 +294,7 @@ def _origin(trace: Trace, state: State, step: Step, name: str) -> Origin | None:
     if not given:
         return Origin(name=name, text=text)
     last = given[-1]
-    return Origin(name=name, text=text, line=last.line, source=_source(trace, last.line), how=last.how)
+    return Origin(name=name, text=text, line=last.line, source=trace.structure.syntax.line(last.line), how=last.how)
 
 
 def _calls(trace: Trace, activation: Activation) -> Iterator[tuple[str, int]]:

@@ -186,12 +186,11 @@ class _Reader:
     def side(self, step: Step | None) -> Side:
         if step is None:
             return Side(step=None)
-        lines = self._structure.syntax.lines
         return Side(
             step=step.step,
             function=self.function(step),
             line=step.line,
-            source=lines[step.line - 1].strip() if step.line <= len(lines) else "",
+            source=self._structure.syntax.line(step.line),
             effects=tuple(_said(effect) for effect in self.effects(step)),
         )
 

@@ -155,6 +155,10 @@ class Syntax:
             self._walk(self.tree, "")
             self.assigned = frozenset(assigned_in(self.tree))
 
+    def line(self, number: int) -> str:
+        """A line without its indentation; empty where there is none."""
+        return self.lines[number - 1].strip() if 1 <= number <= len(self.lines) else ""
+
     def code(self, name: str, line: int) -> Code | None:
         """The code that a `call` record with this qualified name and line runs, or None when it is not certain."""
         found = [c for c in self._codes.get(name, ()) if c.first <= line <= c.header_end]

@@ -116,14 +116,14 @@ class Hidden(NamedTuple):
     gap: Gap
 
 
-def hidden_spans(structure: Structure, folding: Folding | None = None) -> list[tuple[int, int, Gap]]:
-    """Return what is left out, as first and last records, in order; none is inside another."""
-    return [(each.first, each.last, each.gap) for each in _outermost(all_hidden(structure, folding or Folding()))]
+def hidden_spans(structure: Structure, folding: Folding | None = None) -> list[Hidden]:
+    """Return what is left out, in order; none is inside another."""
+    return list(_outermost(all_hidden(structure, folding or Folding())))
 
 
 def told(structure: Structure, folding: Folding | None = None) -> list[Moment]:
     """The moments of a run in the order in which they came, less what is folded."""
-    hidden = list(_outermost(all_hidden(structure, folding or Folding())))
+    hidden = hidden_spans(structure, folding)
     moments: list[Moment] = []
     for activation in structure.activations.values():
         moments.append(Enter(activation.first, activation))

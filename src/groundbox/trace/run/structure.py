@@ -250,6 +250,10 @@ class Structure:
         self._starts: list[int] = []
         self._loops: dict[int, tuple[tuple[Loop, Iteration | None], ...]] | None = None
 
+    def root(self, name: str) -> Activation | None:
+        """The first activation of a code that no user code called, as of `<module>`; None if there is none."""
+        return next((root for root in self.roots if root.name == name), None)
+
     @property
     def steps(self) -> Sequence[Step]:
         """Every step of every activation, in the order in which they began."""

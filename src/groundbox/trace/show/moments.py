@@ -48,8 +48,7 @@ class MomentTexts:
 
     def source(self, line: int) -> str:
         """A line of the program without its indentation."""
-        lines = self.structure.syntax.lines
-        return lines[line - 1].strip() if 1 <= line <= len(lines) else ""
+        return self.structure.syntax.line(line)
 
     def value(self, value: schema.V) -> str:
         """A value at this moment."""
@@ -112,13 +111,13 @@ class MomentTexts:
             return ""
         return f"{record.type}({', '.join(map(self.value, record.args))})"
 
-    def differences(self, gap: Gap) -> list[str]:
-        """Return what changed in a stretch that was left out, as far as only the differences are recorded."""
-        return [f"{name} = {value}" if value is not None else f"del {name}" for name, value in self.changes(gap)]
+    def differences(self, what: Step | Gap) -> list[str]:
+        """Return what changed in a step, or in a stretch that was left out: `x = 1`, `del y`."""
+        return [f"{name} = {value}" if value is not None else f"del {name}" for name, value in self.changes(what)]
 
     def effects(self, step: Step) -> list[str]:
         """All that a step did, as short pieces: `x = 1`, `del y`, `True`, `prints 'a'`, `raises KeyError('a')`."""
-        said = [f"{name} = {value}" if value is not None else f"del {name}" for name, value in self.changes(step)]
+        said = self.differences(step)
         if step.condition is not None and step.part in ("test", "case", "except"):
             said.insert(0, str(step.condition))
         if output := self.output(step):
