@@ -27,12 +27,12 @@ from __future__ import annotations
 
 import ast
 import dis
-import opcode
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from .bytecode import UNITS
 from .own import protect
 from .tree import walk
 
@@ -47,13 +47,6 @@ iteration begins; the loop is over."""
 Range = tuple[int, int, int, int]
 """First line, first column, last line, column behind the last; columns in bytes of UTF-8, from 0."""
 
-# By opcode until 3.12, by name from 3.13 on.
-_entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
-_UNITS = [
-    1 + (_entries.get(name, 0) if isinstance(_entries, dict) else _entries[op] if op < len(_entries) else 0)
-    for op, name in enumerate(dis.opname)
-]
-"""By opcode: code units that an instruction has, with its caches."""
 # POP_JUMP_IF_…, on 3.11 with FORWARD or BACKWARD in it, and JUMP_IF_…_OR_POP there. The INSTRUMENTED ones of
 # `sys.monitoring` are never in `co_code`.
 _CONDITIONAL = [
@@ -304,7 +297,7 @@ class _Instruction(NamedTuple):
 
     @property
     def after(self) -> int:
-        return self.offset + 2 * _UNITS[self.op]
+        return self.offset + 2 * UNITS[self.op]
 
     @property
     def target(self) -> int:
@@ -503,7 +496,7 @@ def _instructions(code: types.CodeType) -> Iterator[_Instruction]:
         yield _Instruction(offset, op, arg, (line, column, last_line, last_column) if known else None)
         more = arg << 8 if op == _EXTENDED_ARG else 0
         # Inline caches stand behind their instruction, and are none themselves.
-        offset += 2 * _UNITS[op]
+        offset += 2 * UNITS[op]
 
 
 def _way(operand: _Operand, truth: bool) -> Way:

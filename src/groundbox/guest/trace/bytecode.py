@@ -49,7 +49,12 @@ _MATTERS = [dis.opname[op] in {*STORES, *LOADS, *_OTHERS} for op in range(256)]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 # By opcode until 3.12, by name from 3.13 on.
 _entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
-_FOR_ITER_BYTES = 2 + 2 * (_entries["FOR_ITER"] if isinstance(_entries, dict) else _entries[dis.opmap["FOR_ITER"]])
+UNITS = [
+    1 + (_entries.get(name, 0) if isinstance(_entries, dict) else _entries[op] if op < len(_entries) else 0)
+    for op, name in enumerate(dis.opname)
+]
+"""By opcode: code units that an instruction has, with its caches."""
+_FOR_ITER_BYTES = 2 * UNITS[dis.opmap["FOR_ITER"]]
 
 
 def instructions(code: types.CodeType) -> list[Instruction]:
