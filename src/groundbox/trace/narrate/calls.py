@@ -439,12 +439,11 @@ def title(telling: Telling, activation: Activation) -> str:
     """
     if activation.name not in telling.recursive:
         return f"`{activation.short_name}`"
-    texts = _written(
+    return _written(
         telling,
         activation,
         lambda name, value: name or "..." if ref_of(value) is not None else _argument(telling, activation, value),
     )
-    return f"`{activation.short_name}({', '.join(texts)})`"
 
 
 def call_text(telling: Telling, activation: Activation, *, past: bool = False) -> str:
@@ -459,16 +458,15 @@ def call_text(telling: Telling, activation: Activation, *, past: bool = False) -
         owner = telling.text(next(iter(activation.args.values())), 1000)
         if len(owner) <= MAX_ARGUMENT:
             return f"`{activation.short_name}({owner})`"
-    texts = _written(
+    return _written(
         telling,
         activation,
         lambda _, value: "..." if past and ref_of(value) is not None else _argument(telling, activation, value),
     )
-    return f"`{activation.short_name}({', '.join(texts)})`"
 
 
-def _written(telling: Telling, activation: Activation, write: Callable[[str, V], str]) -> list[str]:
-    """The arguments as a call has them: those of `*args` one by one, those of `**options` by their names.
+def _written(telling: Telling, activation: Activation, write: Callable[[str, V], str]) -> str:
+    """A call as code: the arguments of `*args` one by one, those of `**options` by their names.
 
     Args:
         write: The text of a value; without a name for one of many.
@@ -486,7 +484,7 @@ def _written(telling: Telling, activation: Activation, write: Callable[[str, V],
         else:
             texts.append(f"{name}={write('', value)}" if name in keywords else write(name, value))
     # Those by name last, as Python demands; `sorted` keeps the order of equals.
-    return sorted(texts, key=_is_by_name)
+    return f"`{activation.short_name}({', '.join(sorted(texts, key=_is_by_name))})`"
 
 
 def _is_by_name(text: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from groundbox.trace.narrate.explanation import Worded
 from groundbox.trace.narrate.phrases import Voice, counted
 from groundbox.trace.narrate.reasons import ValueReason
 from groundbox.trace.record.schema import Mutate, V
@@ -58,14 +59,6 @@ class Note:
     gone: tuple[str, ...] = ()
     start: int = 0
     old_length: int = 0
-
-
-class Worded(NamedTuple):
-    """A clause about a change, with what it says of what."""
-
-    text: str
-    subject: str
-    value: str
 
 
 def note(state: State, ref: int, record: Mutate) -> Note:

@@ -91,7 +91,8 @@ class _Facts:
         return {"text": text, "claims": [_as_json(text, fact) for fact in kept]}
 
     def _moved(self, claim: Claim, said: Phrase, place: int) -> Iterator[Fact]:
-        for fact in _WRITERS[claim.kind](self, claim, said):
+        # Of a record that is cut short a claim may have nothing to show.
+        for fact in _WRITERS[claim.kind](self, claim, said) if claim.refs else ():
             yield fact._replace(start=fact.start + place, end=fact.end + place)
 
     # moments
@@ -196,7 +197,7 @@ class _Facts:
     def _value(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         name, value = claim.subject, claim.value
         # Clauses that were put together without the table of wordings have no slots.
-        if not claim.refs or "value" not in said.slots:
+        if "value" not in said.slots:
             yield from self._value_in_words(claim, said)
             return
         step = self._post(claim)
@@ -211,7 +212,7 @@ class _Facts:
         if said.slots.get("thing", ("", 0))[0][:1].isupper():
             thing, place = said.slots["thing"]
             yield Fact("value", thing, "", None, place, place + len(thing))
-        if not value and refs and isinstance(self._records[refs[-1]], schema.Del):
+        if not value and isinstance(self._records[refs[-1]], schema.Del):
             yield Fact("statement", f"del {name}", "", refs[-1], 0, len(said))
             return
         if " takes the values " in said:
@@ -225,8 +226,7 @@ class _Facts:
             rest = said[code.end() :]
             if name in (code[1], _unparsed(code[1])) and rest.startswith((f" = {value}", f" is {value}")):
                 end = code.end() + len(value) + (3 if rest.startswith(" = ") else 4)
-                if refs:
-                    yield Fact("value", name, value, self._post(claim), code.start(), end)
+                yield Fact("value", name, value, self._post(claim), code.start(), end)
                 return
 
     def _came_about(self, claim: Claim, said: Phrase, name: str) -> Iterator[Fact]:
@@ -317,8 +317,6 @@ class _Facts:
 
     def _condition(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         subject, value = claim.subject.strip("`"), claim.value
-        if not claim.refs:
-            return
         # Not one test but how many came out so, or what a comprehension did.
         if value not in ("True", "False") or said.startswith(f"`{claim.subject}` gives "):
             yield from self._counted(claim, said)
@@ -438,16 +436,15 @@ class _Facts:
             yield _slot("value", owner, claim.value, max(0, claim.refs[-1] - 1), said, "value")
             return
         shown = name.removesuffix(".__init__") if name.endswith(".__init__") else name
-        start = said.find(f"`{shown}`")
-        if start >= 0:
-            end = start + len(shown) + 2
-            given = [f"{code[1]}=..." for code in _CODE.finditer(said, end) if said.startswith(" = ", code.end())]
-            made = self._records[claim.refs[0]]
-            if isinstance(made, schema.Call) and len(given) < len(made.args) - (
-                next(iter(made.args), "") in ("self", "cls")
-            ):
-                given = []  # not all of them are told
-            yield Fact("call", f"{shown}({', '.join(given)})" if given else shown, "", claim.refs[0], start, end)
+        start = said.index(f"`{shown}`")
+        end = start + len(shown) + 2
+        given = [f"{code[1]}=..." for code in _CODE.finditer(said, end) if said.startswith(" = ", code.end())]
+        made = self._records[claim.refs[0]]
+        if isinstance(made, schema.Call) and len(given) < len(made.args) - (
+            next(iter(made.args), "") in ("self", "cls")
+        ):
+            given = []  # not all of them are told
+        yield Fact("call", f"{shown}({', '.join(given)})" if given else shown, "", claim.refs[0], start, end)
 
     def _return(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         kind, slots, ref = said.kind, said.slots, claim.refs[-1]
@@ -471,8 +468,6 @@ class _Facts:
             yield from self._chain(claim, *slots["workings"], claim.value, max(0, ref - 1), "")
 
     def _count(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
-        if not claim.refs:
-            return
         kind, slots, last = said.kind, said.slots, claim.refs[-1]
         if claim.subject == "calls":
             yield Fact("count", f"calls since {claim.refs[0] - 1}", claim.value, last, *_number_in(said))
@@ -502,8 +497,6 @@ class _Facts:
                 yield Fact("exit", loop, repr(kind.removeprefix("loop.")), step, *span)
 
     def _order(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
-        if not claim.refs:
-            return
         if claim.subject == "back":
             if code := _CODE.search(said):
                 yield Fact("call", code[1], "", self._calls.get(claim.frame), *code.span())
@@ -581,8 +574,6 @@ class _Facts:
                 yield Fact("call", call[1], "", called, *call.span())
 
     def _answer(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
-        if not claim.refs:
-            return
         value = claim.value
         name = claim.subject if claim.subject.isidentifier() else ""
         if "without printing" in said:
@@ -795,10 +786,8 @@ def _parsed(code: str) -> ast.expr | None:
 
 def _bracketed(code: str) -> str:
     """Code that may stand beside an operator."""
-    node = _parsed(code)
-    if node is None:
-        return code
-    return code if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant) else f"({code})"
+    alone = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
+    return code if isinstance(_parsed(code), alone | None) else f"({code})"
 
 
 def _is_called(call: schema.Call, name: str) -> bool:

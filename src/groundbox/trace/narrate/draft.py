@@ -40,8 +40,7 @@ class Draft:
     A condition waits for what it led to; the two make one clause (`since 3 < 5, x becomes 1`).
 
     Attributes:
-        said: How many clauses and conditions there were.
-        ledger: All of them, each with whether it was a condition.
+        ledger: All clauses and conditions that there were, each with whether it was a condition.
         chars: Of all sentences that have ended; the text has blanks between them, too.
         most_chars: How many these may be before `TooLong` is raised; None for any number.
     """
@@ -52,7 +51,6 @@ class Draft:
     _conditions: list[Clause] = field(default_factory=list)
     _lead: Clause | None = None
     _back: Clause | None = None
-    said: int = 0
     ledger: list[tuple[Clause, bool]] = field(default_factory=list)
     _joins_all: bool = False
     chars: int = 0
@@ -60,7 +58,6 @@ class Draft:
 
     def say(self, text: str, *claims: Claim, alone: bool = False, because: bool = False) -> None:
         """A statement; `alone` makes it a sentence of its own, `because` says that it holds a reason."""
-        self.said += 1
         clause = Clause(text=text, claims=_said(claims, text), because=because)
         self.ledger.append((clause, any(made.kind is ClaimKind.CONDITION for made in claims)))
         # What waited led to this: the two become one clause.
@@ -74,7 +71,6 @@ class Draft:
 
     def condition(self, text: str, *claims: Claim, because: bool = False) -> None:
         """A condition that led to what is said next; `because` as for `say`."""
-        self.said += 1
         self._conditions.append(Clause(text=text, claims=_said(claims, text), because=because))
         self.ledger.append((self._conditions[-1], True))
 

@@ -59,11 +59,11 @@ _OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 }
 
 
-class Detail(NamedTuple):
-    """A statement about the items of a comprehension: its text, its code, and what is said of that."""
+class Worded(NamedTuple):
+    """Words, the code that they are about, and what they say of it."""
 
     text: str
-    code: str
+    subject: str
     value: str
 
 
@@ -98,7 +98,7 @@ class Explanation:
         text = ast.unparse(node)
         return f"`{text}`" if len(text) <= MAX_INLINE and "`" not in text else None
 
-    def items(self, node: ast.expr) -> Sequence[Detail]:
+    def items(self, node: ast.expr) -> Sequence[Worded]:
         """Return what a comprehension in an expression did with its items."""
         return _items_of(node, self._evaluation)
 
@@ -290,7 +290,7 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _items_of(node: ast.expr, evaluation: Evaluation) -> Sequence[Detail]:
+def _items_of(node: ast.expr, evaluation: Evaluation) -> Sequence[Worded]:
     """Return what to say of the only comprehension in an expression; nothing where it is long or not known."""
     found = [part for part in walked(node) if isinstance(part, ast.comprehension)]
     holders = [part for part in walked(node) if isinstance(part, _Comprehension)]
@@ -304,7 +304,7 @@ def _items_of(node: ast.expr, evaluation: Evaluation) -> Sequence[Detail]:
     return [detail for detail in said if len(detail.text) <= MAX_ITEMS_TEXT]
 
 
-def _details(holder: _Comprehension, clause: ast.comprehension, evaluation: Evaluation, *, whole: bool) -> list[Detail]:
+def _details(holder: _Comprehension, clause: ast.comprehension, evaluation: Evaluation, *, whole: bool) -> list[Worded]:
     """For `whole`, the value of the line shows what became of the items."""
     items = evaluation.value(clause.iter)
     # A set or dict has an order that the text cannot rely on.
@@ -312,15 +312,15 @@ def _details(holder: _Comprehension, clause: ast.comprehension, evaluation: Eval
         raise Unknown("it is not told")
     name = clause.target.id
     kept = [item for item in items if all(evaluation.value_with(test, name, item) for test in clause.ifs)]
-    said: list[Detail] = []
+    said: list[Worded] = []
     if clause.ifs and items:
         code = ast.unparse(clause.ifs[0] if len(clause.ifs) == 1 else ast.BoolOp(ast.And(), clause.ifs))
         row = "all" if len(kept) == len(items) else f"the items {_row(kept)}" if kept else "none"
-        said.append(Detail(f"{row} of {literal(items)} pass `{code}`", code, row))
+        said.append(Worded(f"{row} of {literal(items)} pass `{code}`", code, row))
     if kept and not whole and not (isinstance(holder.elt, ast.Name) and holder.elt.id == name):
         code = ast.unparse(holder.elt)
         row = _row([evaluation.value_with(holder.elt, name, item) for item in kept])
-        said.append(Detail(f"`{code}` gives {row} for the items {_row(kept)}", code, row))
+        said.append(Worded(f"`{code}` gives {row} for the items {_row(kept)}", code, row))
     return said
 
 

@@ -216,7 +216,7 @@ class Gaps:
         found: dict[str, list[tuple[str, int]]] = {}
         for iteration in iterations:
             taken: dict[str, list[tuple[str, int]]] = {}
-            for ref in _sets(iteration):
+            for ref in (ref for step in steps_of(iteration) for ref in step.effects):
                 record = self._telling.trace.records[ref]
                 if isinstance(record, schema.Set) and record.f == frame:
                     # An object's text needs the state of its moment.
@@ -227,11 +227,6 @@ class Gaps:
                     found.setdefault(name, []).append(values[0])
         whole = [(name, values) for name, values in found.items() if len(values) == len(iterations)]
         return [(name, [text for text, _ in values], [ref for _, ref in values]) for name, values in whole]
-
-
-def _sets(iteration: Iteration) -> Iterator[int]:
-    for step in steps_of(iteration):
-        yield from step.effects
 
 
 def steps_of(iteration: Iteration) -> list[Step]:

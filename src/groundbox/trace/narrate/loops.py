@@ -158,13 +158,13 @@ class Loops:
         lead = self._lead_while if isinstance(loop.statement, ast.While) else self._lead_for
         seen = lead(loop, iteration, inner)
         header = iteration.header
-        marked = draft.said
+        marked = len(draft.ledger)
         if seen is not None and header is not None and (header.inline or loop.kind == "while"):
             self._statements.word_body(header, seen, target_names(loop.statement))
         self._block(iteration.body, inner)
         is_called = header is not None and header.inline and bool(header.calls or header.resumes)
         # A lead alone is no sentence.
-        if draft.said == marked and not is_called:
+        if len(draft.ledger) == marked and not is_called:
             draft.say(self._telling.voice.say("loop.did" if _did_something(iteration) else "loop.unchanged"))
         if iteration is loop.iterations[-1] and is_way_out(loop):
             draft.stop_effects()

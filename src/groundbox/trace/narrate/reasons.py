@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from groundbox.trace.narrate.explanation import Detail, Explanation
+from groundbox.trace.narrate.explanation import Explanation, Worded
 from groundbox.trace.record.syntax import walked
 from groundbox.trace.run.structure import Step
 from groundbox.values.parsing import expression_of
@@ -57,7 +57,7 @@ class Reasons(NamedTuple):
 
     reason: str | None = None
     returned: ValueReason | None = None
-    items: Sequence[Detail] = ()
+    items: Sequence[Worded] = ()
 
 
 def workings_of(

@@ -205,7 +205,7 @@ class Statements:
         self._word_changes(step, seen)
         for detail in seen.reasons.items:
             refs = [step.step]
-            telling.draft.say(detail.text, claim(ClaimKind.CONDITION, refs, step.frame, detail.code, detail.value))
+            telling.draft.say(detail.text, claim(ClaimKind.CONDITION, refs, step.frame, detail.subject, detail.value))
         self._word_values(step, seen)
         self._word_flow(step, where, seen)
 
@@ -321,16 +321,10 @@ class Statements:
                 self._word_condition(step, test, where, seen, leads=step.condition or bool(orelse))
             case ast.Assert(test=test) if step.condition is not None:
                 self._word_condition(step, test, where, seen, leads=False)
-            case ast.Break() if where.number:
-                text = self._telling.voice.say("loop.break", number=str(where.number))
-                self._telling.draft.say(
-                    text, claim(ClaimKind.ORDER, [step.step], step.frame, "break", str(where.number))
-                )
-            case ast.Continue() if where.number:
-                text = self._telling.voice.say("loop.continue", number=str(where.number))
-                self._telling.draft.say(
-                    text, claim(ClaimKind.ORDER, [step.step], step.frame, "continue", str(where.number))
-                )
+            case ast.Break() | ast.Continue() if where.number:
+                word, number = type(step.statement).__name__.lower(), str(where.number)
+                said = claim(ClaimKind.ORDER, [step.step], step.frame, word, number)
+                self._telling.draft.say(self._telling.voice.say(f"loop.{word}", number=number), said)
             case ast.Return():
                 where.returning.append(seen.reasons)
         if step.part == "except" and step.condition is not None:

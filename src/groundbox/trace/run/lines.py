@@ -50,7 +50,7 @@ Entry: TypeAlias = Visit | FoldedLoop
 
 
 class Gathered:
-    """Findings of one pass over the records.
+    """The records of a trace, sorted by frame and line in one pass.
 
     Attributes:
         entries: For each frame its line records and folds, in order.
@@ -64,9 +64,11 @@ class Gathered:
         self.loose: list[int] = []
         self._pending: list[int] = []
         self._sinks: dict[int, list[int]] = {}
+        for t, record in enumerate(records):
+            self._take(t, record)
+        self._finish()
 
-    def take(self, t: int, record: Record) -> None:
-        """The next record."""
+    def _take(self, t: int, record: Record) -> None:
         if isinstance(record, _FRAMELESS):
             # Whose it is, the next record says: objects and changes stand before what they are told for.
             self._pending.append(t)
@@ -81,7 +83,7 @@ class Gathered:
         if handler is not None:
             handler(self, t, record)
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """After the last record: lines that were still running have lasted until there."""
         # The one that was called last is the one that the trace broke off in.
         running = [f for f, a in self.activations.items() if a.outcome == "open"]
@@ -225,12 +227,3 @@ _HANDLERS: Final[dict[type[Record], Any]] = {
     schema.Iteration: Gathered._iteration,
     schema.Ended: Gathered._ended,
 }
-
-
-def visits_of(records: Sequence[Record]) -> Gathered:
-    """Sort the records of a trace by frame and line."""
-    gathered = Gathered(records)
-    for t, record in enumerate(records):
-        gathered.take(t, record)
-    gathered.finish()
-    return gathered

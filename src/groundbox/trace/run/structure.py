@@ -316,11 +316,11 @@ def _note_loops(body: Sequence[Node], found: dict[int, tuple[tuple[Loop, Iterati
 def derive(trace: Trace) -> Structure:
     """The structure of a trace; `trace.structure` keeps it."""
     # Here, since both build on the classes of this file.
-    from groundbox.trace.run.lines import visits_of
+    from groundbox.trace.run.lines import Gathered
     from groundbox.trace.run.loops import grow
 
     syntax = syntax_of(trace.source)
-    gathered = visits_of(trace.records)
+    gathered = Gathered(trace.records)
     for frame, activation in gathered.activations.items():
         activation.code = syntax.code(activation.name, activation.line)
         grow(activation, gathered.entries[frame], gathered.records)

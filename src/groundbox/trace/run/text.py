@@ -189,14 +189,18 @@ class _Writer:
         if len(known) > 2 and sum(map(len, known)) <= self._measure.items:
             parts = [self._run(run, depth) for run in runs if run]
             return ", ".join(parts)
-        first = runs[0] if runs and isinstance(runs[0], list) else []
-        last = runs[-1] if len(runs) > 1 and isinstance(runs[-1], list) else []
-        head, tail, hidden = _cut(first, total - len(first) - len(last), last, self._measure.items)
+        head, tail, hidden = self._ends(runs, total)
         parts = [self._item(value, depth) for value in head]
         if hidden:
             parts.append(self._spend(_more(hidden)))
         parts.extend(self._item(value, depth) for value in tail)
         return ", ".join(parts)
+
+    def _ends(self, runs: Sequence[list[V] | int], total: int) -> tuple[Sequence[V], Sequence[V], int]:
+        """The first and the last ones that are shown, and how many stand between them."""
+        first = runs[0] if runs and isinstance(runs[0], list) else []
+        last = runs[-1] if len(runs) > 1 and isinstance(runs[-1], list) else []
+        return _cut(first, total - len(first) - len(last), last, self._measure.items)
 
     def _run(self, run: list[V] | int, depth: int) -> str:
         if isinstance(run, int):
@@ -218,9 +222,7 @@ class _Writer:
         is_deep = depth >= self._measure.depth and total > self._measure.items
         if len(sizes) < 2 or sizes[-1] != total or not total or is_deep:
             return ""
-        first = runs[0] if isinstance(runs[0], list) else []
-        last = runs[-1] if len(runs) > 1 and isinstance(runs[-1], list) else []
-        head, tail, hidden = _cut(first, total - len(first) - len(last), last, self._measure.items)
+        head, tail, hidden = self._ends(runs, total)
         parts = [self._in_rows(value, at, sizes, depth) for at, value in enumerate(head)]
         if hidden:
             after = len(head) + hidden

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from groundbox.trace.record import schema
-from groundbox.trace.run.folding import ALL, Begin, Done, Enter, Folding, Leave, Skip, hidden_spans
+from groundbox.trace.run.folding import ALL, Begin, Done, Enter, Folding, Leave, Moment, Skip, hidden_spans
 from groundbox.trace.show.moments import MomentTexts
 from groundbox.trace.show.terminal import terminal
 
@@ -54,22 +54,28 @@ def annotated(trace: Trace, *, max_chars: int = 60) -> str:
     texts = MomentTexts(trace, ALL, max_chars)
     notes: dict[int, list[str]] = {}
     number = 0
-    for moment in texts.moments():
-        if isinstance(moment, Enter) and moment.activation.args:
-            notes.setdefault(moment.activation.line, []).append(f"({number}) {texts.arguments(moment.activation)}")
-        elif isinstance(moment, Done):
-            number += 1
-            said = "; ".join(texts.effects(moment.step))
-            # Also without a word: a line that ran three times shows two of them and the last, whatever they did.
-            notes.setdefault(moment.step.line, []).append(f"({number}) {said}" if said else "")
-        elif isinstance(moment, Skip):
-            said = "; ".join([moment.gap.text.strip("… "), *texts.differences(moment.gap)])
-            notes.setdefault(moment.gap.line, []).append(f"({number}) {said}")
-        elif isinstance(moment, Leave) and moment.activation.outcome == "return" and moment.activation.parent:
-            line = getattr(trace.records[moment.t], "n", moment.activation.line)
-            notes.setdefault(line, []).append(f"({number}) returns {texts.value(moment.activation.value)}")
+    for moment, line, words in _by_line(texts):
+        number += isinstance(moment, Done)
+        if isinstance(moment, Skip):
+            words[0] = words[0].strip("… ")
+        # Also without a word: a line that ran three times shows two of them and the last, whatever they did.
+        notes.setdefault(line, []).append(f"({number}) {'; '.join(words)}" if words else "")
     lines = texts.structure.syntax.lines
     return "".join(_noted(text, notes.get(number, [])) for number, text in enumerate(lines, 1))
+
+
+def _by_line(texts: MomentTexts) -> Iterator[tuple[Moment, int, list[str]]]:
+    """The moments that say something of a line, each with the line and what it says."""
+    for moment in texts.moments():
+        if isinstance(moment, Enter) and moment.activation.args:
+            yield moment, moment.activation.line, [texts.arguments(moment.activation)]
+        elif isinstance(moment, Done):
+            yield moment, moment.step.line, texts.effects(moment.step)
+        elif isinstance(moment, Skip):
+            yield moment, moment.gap.line, [moment.gap.text, *texts.differences(moment.gap)]
+        elif isinstance(moment, Leave) and moment.activation.outcome == "return" and moment.activation.parent:
+            line = getattr(texts.trace.records[moment.t], "n", moment.activation.line)
+            yield moment, line, [f"returns {texts.value(moment.activation.value)}"]
 
 
 def _noted(text: str, notes: Sequence[str]) -> str:
@@ -90,21 +96,12 @@ def concise(trace: Trace, *, max_chars: int = 60) -> str:
     """
     texts = MomentTexts(trace, ALL, max_chars)
     said: dict[int, list[str]] = {}
-    for moment in texts.moments():
-        if isinstance(moment, Enter) and moment.activation.args:
-            said.setdefault(moment.activation.line, []).append(texts.arguments(moment.activation))
-        elif isinstance(moment, Done):
-            said.setdefault(moment.step.line, []).append("; ".join(texts.effects(moment.step)) or "-")
-        elif isinstance(moment, Skip):
-            left_out = "; ".join([moment.gap.text, *texts.differences(moment.gap)])
-            said.setdefault(moment.gap.line, []).append(left_out)
-        elif isinstance(moment, Leave) and moment.activation.outcome == "return" and moment.activation.parent:
-            line = getattr(trace.records[moment.t], "n", moment.activation.line)
-            states = said.setdefault(line, [])
-            # The step of the `return` has no effect of its own; what it returns takes its place.
-            if states and states[-1] == "-":
-                states.pop()
-            states.append(f"returns {texts.value(moment.activation.value)}")
+    for moment, line, words in _by_line(texts):
+        states = said.setdefault(line, [])
+        # The step of the `return` has no effect of its own; what it returns takes its place.
+        if isinstance(moment, Leave) and states and states[-1] == "-":
+            states.pop()
+        states.append("; ".join(words) or "-")
     return "".join(f"{line} {texts.source(line)}: {_states(states)}\n" for line, states in said.items())
 
 
