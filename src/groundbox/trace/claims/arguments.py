@@ -107,10 +107,9 @@ class CallWalk(Walk):
             obj = self.state.heap.get(ref_of(value) or 0)
             # `*args` is a tuple, which is written in place; `**options` a dict with a label.
             held += value["tuple"] if isinstance(value, dict) and "tuple" in value else [value]
-            held += [pair[1] for pair in obj.pairs.values()] if obj is not None and obj.pairs is not None else []
-            keys |= (
-                {str(pair[0]) for pair in obj.pairs.values()} if obj is not None and obj.pairs is not None else set()
-            )
+            pairs = [*obj.pairs.values()] if obj is not None and obj.pairs is not None else []
+            held += [option for _, option in pairs]
+            keys |= {str(key) for key, _ in pairs}
         if any(keyword.arg is not None and keyword.arg not in keys for keyword in node.keywords):
             return refuted(self.state.t, f"`{cut(call.name)}` was given no argument of this name")
         # Which place each took is not known of all; each has to be among what was given.

@@ -163,11 +163,9 @@ def _facts(claim: Stated, course: RunSteps) -> list[Fact]:
             calls = [ref for ref in refs if isinstance(records[ref], schema.Call)] if claim.kind == "return" else []
             others = [Fact((ref, ""), ref) for ref in refs if isinstance(records[ref], schema.Out | schema.Raise)]
             return [*(Fact((ref, name), ref) for ref in calls for name in _arguments(records[ref])), *facts, *others]
-        case "call":
+        case "call" | "order":
             return []
         case "count" if claim.subject == "calls":
-            return []
-        case "order":
             return []
     return [Fact((ref, ""), ref) for ref in refs]
 
@@ -228,8 +226,7 @@ class _Reader:
                 if self._is_whole_since(label, at, fact.t + 1):
                     break
                 if (at, "") not in self._known and at not in told:
-                    made = course.step_of[at]
-                    return f"what is in `{fact.key[1]}`" + (f" since line {made.line}" if made is not None else "")
+                    return self._since(f"what is in `{fact.key[1]}`", " since", at)
         return ""
 
     def _missing_of(self, key: Key, *, items: bool, depth: int = 0) -> str:
@@ -288,7 +285,9 @@ class _Reader:
         course = self._course
         if read.kind == "name":
             found = course.version(read.owner, read.name, upto, step)
-            return "" if found is None or self._knows_name(found, read.name) else self._unset(found, read)
+            if found is None or self._knows_name(found, read.name):
+                return ""
+            return self._since(read.words, ", set by", found)
         if read.kind == "attribute":
             touched = course.attributes.get((read.owner, read.name), ())
             last = _last_before(touched, upto, step, course)
@@ -296,14 +295,12 @@ class _Reader:
                 return ""
             return f"{read.words} as line {course.step_of[last].line} left it" if course.step_of[last] else read.words  # type: ignore[union-attr]
         last = self._stale(read.owner, step, upto)
-        if last is None:
-            return ""
-        made = course.step_of[last]
-        return f"what is in {read.words}" + (f" since line {made.line}" if made is not None else "")
+        return "" if last is None else self._since(f"what is in {read.words}", " since", last)
 
-    def _unset(self, at: int, read: Read) -> str:
+    def _since(self, words: str, since: str, at: int) -> str:
+        """Words with the line that a record belongs to, if it is known."""
         made = self._course.step_of[at]
-        return f"{read.words}" + (f", set by line {made.line}" if made is not None else "")
+        return words if made is None else f"{words}{since} line {made.line}"
 
     def _knows_name(self, at: int, name: str) -> bool:
         course = self._course

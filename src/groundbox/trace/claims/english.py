@@ -511,15 +511,9 @@ class _Text:
         groups = match.groupdict()
         spoken = {name: self._item(match, name) for name in _SPOKEN if groups.get(name)}
         value = self._item(match, "value") if groups.get("value") else value
-        if value is not None:
-            spoken_and_value = {**spoken, "value": value}
-        else:
-            spoken_and_value = spoken
-        node: ast.expr | None
+        node = next((item.node for item in spoken.values()), None)
         if wording.subject:
-            node = _filled(wording.subject, spoken_and_value)
-        else:
-            node = next((item.node for item in spoken.values()), None)
+            node = _filled(wording.subject, spoken if value is None else {**spoken, "value": value})
         kind, certain = wording.kind, wording.certain or any(item.quoted for item in spoken.values())
         is_call = _is_call(node, functions)
         if "call" in groups and not is_call:

@@ -116,9 +116,7 @@ def _claim(proof: Proof, trace: Trace, verdict: Verdict) -> str:
     if verdict.claim.subject is not None and quote.strip("`'\" ").isalnum():
         quote = f"{verdict.claim.shown}: {quote}"  # a cell of a table, whose head is elsewhere
     why = f"<p>{_text(verdict.message)}</p>" if verdict.message else ""
-    record = ""
-    if verdict.step is not None:
-        record = _record(trace, verdict.step)
+    record = _record(trace, verdict.step) if verdict.step is not None else ""
     status = verdict.status
     return (
         f'<details class="{status}"><summary><b>{_WORDS[status]}</b>: <code>{_text(quote)}</code></summary>'

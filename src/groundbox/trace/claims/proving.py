@@ -358,7 +358,7 @@ class _Judge:
         return self._if(claim, self._run.has_pair(*claim.value), "no dictionary of the run maps so")
 
     def _size(self, claim: Claim) -> Judged:
-        there = type(claim.value) is int and self._run.has_size(claim.value)
+        there = type(claim.value) is int and claim.value in self._run.sizes
         return self._if(claim, there, "nothing in the run has so many parts")
 
     def _index(self, claim: Claim) -> Judged:

@@ -157,7 +157,7 @@ class Run:
     def members(self) -> frozenset[Any]:
         """Numbers and texts that containers hold, and the characters of texts."""
         found: set[Any] = set()
-        for value in self._containers:
+        for value in self._parts.values():
             parts = (*value.keys(), *value.values()) if isinstance(value, dict) else value
             found.update(part for part in parts if isinstance(part, int | float | str))
             if len(found) > MOST_VALUES:
@@ -169,10 +169,6 @@ class Run:
         # A reader who miscounts is off by so much.
         near = (number - slip for slip in (-3, -2, -1, 1, 2, 3)) if type(number) in (int, float) else ()
         return number in self.scalars and not any(each in self.scalars for each in near)
-
-    @property
-    def _containers(self) -> Collection[Any]:
-        return self._parts.values()
 
     @functools.cached_property
     def _parts(self) -> Mapping[Hashable, Any]:
@@ -194,31 +190,26 @@ class Run:
         """Return whether a sequence of the run has a value at a place; negative ones count from its end."""
         return any(
             -len(each) <= place < len(each) and equal(each[place], value)
-            for each in self._containers
+            for each in self._parts.values()
             if isinstance(each, list | tuple | str | range)
         )
 
-    def has_size(self, size: int) -> bool:
-        """Return whether a value of the run has this many items or characters."""
-        return size in self._sizes
-
     def has_place(self, place: int) -> bool:
         """Return whether a value of the run has a part at this place."""
-        return -self._largest <= place < self._largest
+        values = self._parts.values()
+        largest = max((len(each) for each in values if not isinstance(each, set | frozenset)), default=0)
+        return -largest <= place < largest
 
     @functools.cached_property
-    def _sizes(self) -> frozenset[int]:
-        return frozenset(len(each) for each in self._containers)
-
-    @property
-    def _largest(self) -> int:
-        return max((len(each) for each in self._containers if not isinstance(each, set | frozenset)), default=0)
+    def sizes(self) -> frozenset[int]:
+        """How many items or characters values of the run have."""
+        return frozenset(len(each) for each in self._parts.values())
 
     def goes(self, place: ast.expr | None, first: Any, last: Any) -> bool:
         """Return whether values go from one to another step by step: of an expression, of any name, or of a range."""
         if place is None and any(
             len(each) and each[0] == first and last in (each[-1], each.stop)
-            for each in self._containers
+            for each in self._parts.values()
             if isinstance(each, range)
         ):
             return True
@@ -265,13 +256,13 @@ class Run:
         """Return whether a dictionary of the run maps one to the other."""
         return any(
             isinstance(each, dict) and any(equal(one, key) and equal(other, value) for one, other in each.items())
-            for each in self._containers
+            for each in self._parts.values()
         )
 
     @functools.cached_property
     def texts(self) -> str:
         """The texts among the values, one after the other, for what is quoted of them."""
-        return "\n".join(each for each in self._containers if isinstance(each, str))[:_MOST_QUOTED]
+        return "\n".join(each for each in self._parts.values() if isinstance(each, str))[:_MOST_QUOTED]
 
     @functools.cached_property
     def fragments(self) -> frozenset[str]:
