@@ -27,6 +27,7 @@ def need(module: str, purpose: str, *, install: str = "pyarrow rensa httpx") -> 
 
 _PURPOSES: Final = {
     "pyarrow.parquet": "to read and write samples.parquet",
+    "pyarrow": "to hold tables",
     "rensa": "to find near-duplicate programs",
 }
 
