@@ -15,6 +15,7 @@ import groundbox as gb
 from groundbox import InvalidArgument, Limits, Network, Outcome, Sandbox
 from groundbox.errors import EnvironmentFailed, GuestFileError, SandboxLost
 from groundbox.jail import NAMESPACES, cgroup, enter
+from groundbox.sandbox.worker import Worker
 from groundbox.testing.base import until
 
 LIMITS = [
@@ -320,14 +321,22 @@ def test_a_child_that_a_cell_forks_shows_no_figures_of_its_parent():
         assert (ran.stdout, len(ran.displays)) == ("0\n", 1)
 
 
-def test_an_order_that_was_cancelled_is_named_by_the_next_run():
+def test_an_order_that_was_cancelled_is_named_by_the_next_run(monkeypatch):
     """It ends the process, which was told as a program that SIGKILL had ended."""
+    run = Worker.run
 
     async def scenario(**options):
+        begun = asyncio.Event()
+
+        async def told(worker, order):
+            begun.set()  # whoever waits for it goes on before an answer is read
+            return await run(worker, order)
+
         async with gb.AsyncSandbox(profile="bare", **options) as box:
             await box.run("a = 1")
+            monkeypatch.setattr(Worker, "run", told)
             writing = asyncio.ensure_future(box.files.write("d.csv", b"1,2\n" * 5_000_000))
-            await asyncio.sleep(0.002)
+            await begun.wait()
             writing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await writing
