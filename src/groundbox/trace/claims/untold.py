@@ -31,7 +31,7 @@ _ENDS: Final = (schema.Return, schema.Unwind, schema.Yield)
 _STEPS: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.MUTATION, Kind.ITERATION})
 """Kinds of claims by which a text goes into a call, rather than telling what came of it."""
 MOST_LOOKED: Final = 5_000_000
-"""Records that are looked at for all sentences together; beyond it nothing is said to stay as it was."""
+"""Records and characters that are looked at for all sentences; beyond it nothing is said to stay as it was."""
 _MOST_TEXT: Final = 1_000_000
 """Characters of a value that is compared: a shorter text leaves its middle out, where the two may differ."""
 _Key = tuple[object, ...]
@@ -95,7 +95,9 @@ class Untold:
             if data.subject not in held:
                 return False
             old = held[data.subject]
-        return before.text(old, _MOST_TEXT) == self._trace.state_at(now).text(record.v, _MOST_TEXT)
+        told = before.text(old, _MOST_TEXT)
+        self._left -= len(told)
+        return told == self._trace.state_at(now).text(record.v, _MOST_TEXT)
 
     def gaps(self, text: str, claims: Sequence[tuple[ClaimData, Claim]]) -> list[int]:
         """Sentences before which an update is left out, of a text that goes forward."""

@@ -199,7 +199,7 @@ class _Held:
         bare = _blank(bare, [found.span() for found in _QUOTED.finditer(bare)])
         answers = [(data, each.start, each.end) for data, each in self._claims if data.kind is Kind.ANSWER]
         spans = {(at - self._start, end - self._start) for data, at, end in answers if text[at:end] == data.subject}
-        self._bare = _blank(bare, sorted(spans))
+        self._bare = _blank(bare, [found.span() for found in _WORD.finditer(bare) if found.span() in spans])
         self._known = bytearray(len(self._bare))
 
     def code(self) -> Iterator[Number]:
