@@ -150,19 +150,9 @@ def _whole(problem: humaneval.Problem, program: str) -> str:
 
 def _defines(program: str, name: str) -> bool:
     try:
-        tree = module_of(program)
+        return name in _names_of(module_of(program))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return f"def {name}(" in program
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    named = {node.name for node in tree.body if isinstance(node, kinds)}
-    assigned = {
-        target.id
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    return name in named | assigned
 
 
 def _mbpp(path: Path, left_out: Counter[str]) -> Iterator[Question]:
@@ -178,10 +168,11 @@ def _mbpp(path: Path, left_out: Counter[str]) -> Iterator[Question]:
         setup = "\n".join(map(str, [row.get("test_setup_code") or "", *(row.get("test_imports") or ())])).strip()
         entry = str(found.entry)
         tests, program = (_module(text) for text in ("\n".join([setup, *asserts]), found.source))
-        if _names_of(program) & _free_names(tests) - {entry} or _hands_over_types(tests, entry):
+        wanted = _free_names(tests)
+        if _names_of(program) & wanted - {entry} or _hands_over_types(tests, entry):
             left_out["tests-take-no-data"] += 1  # but instances of the program's classes, say, which no reply can have
             continue
-        setup = "\n".join([*_imports(program, _free_names(tests)), setup])
+        setup = "\n".join([*_imports(program, wanted), setup])
         body = "\n".join(asserts).replace("\n", "\n    ")
         problem = humaneval.Problem(
             task_id=found.id,
@@ -216,7 +207,8 @@ def _free_names(tree: ast.Module) -> set[str]:
 
 def _names_of(tree: ast.Module) -> set[str]:
     """Functions, classes and values that a module defines."""
-    defined = {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    defined = {each.name for each in tree.body if isinstance(each, kinds)}
     targets = [target for each in tree.body if isinstance(each, ast.Assign) for target in each.targets]
     return defined | {target.id for target in targets if isinstance(target, ast.Name)}
 

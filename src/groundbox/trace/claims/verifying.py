@@ -138,6 +138,7 @@ class _Judge(CallWalk):
         at = self.state.t
         while at >= 0 and not isinstance(self.records[at], schema.Line | schema.Mutate):
             at -= 1
+            self.left -= 1
         return at >= 0 and isinstance(self.records[at], schema.Mutate) and bool(self.targets_of(node))
 
     def later(self, claim: ClaimData, found: Judged) -> int | None:

@@ -436,7 +436,9 @@ class _Facts:
             yield _slot("value", owner, claim.value, max(0, claim.refs[-1] - 1), said, "value")
             return
         shown = name.removesuffix(".__init__") if name.endswith(".__init__") else name
-        start = said.index(f"`{shown}`")
+        start = said.find(f"`{shown}`")
+        if start < 0:  # words that name it otherwise claim no call
+            return
         end = start + len(shown) + 2
         given = [f"{code[1]}=..." for code in _CODE.finditer(said, end) if said.startswith(" = ", code.end())]
         made = self._records[claim.refs[0]]
