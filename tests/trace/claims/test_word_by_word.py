@@ -146,6 +146,31 @@ def main(items):
     assert [text[each.start : each.end] for each in words if not each.covered] == ([] if stays else ["stays at"])
 
 
+WITHIN = """\
+def main(n):
+    class Sprite:
+        def __init__(self, name, x):
+            self.name, self.x = name, x
+    def move(sprite, by):
+        sprite.x += by
+        return sprite
+    sprite = Sprite("a name that is long enough", 1)
+    other = sprite
+    for i in range(n):
+        sprite = move(sprite, i)
+    return sprite.x
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_object_of_a_class_in_a_function_is_told_as_the_same(recorded, seed):
+    trace = recorded(WITHIN, "main", 3)
+    narration = narrate(trace, seed=seed)
+
+    assert "the same Sprite as before" in narration.text
+    assert prove(narration.text, trace, claims=document(narration, trace), strict=True).passes
+
+
 EMPTIES = """\
 import heapq
 

@@ -135,7 +135,7 @@ class Telling:
     def thing(self, value: V) -> str:
         """Return what sort of object a reference leads to: `list`, `dict`, `Node`."""
         held = self.state.heap[value["ref"]]
-        return held.type if held.type == "array" else held.class_ or held.type
+        return held.type if held.type == "array" else (held.class_ or held.type).rpartition(".")[2]
 
     def condition(self, test: ast.expr, truth: bool, reason: str | None, *, brief: bool, leads: bool) -> str:
         """A condition in words, with its reason; only the reason where the condition was told before."""
