@@ -24,6 +24,7 @@ from groundbox.limits import Limits, MiB
 from groundbox.sandbox import environments, gvisor, languages, private
 from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.pool import LARGEST, Checkout, Pool
+from groundbox.sandbox.readahead import Mapped, read_ahead
 from groundbox.sandbox.template import Recipe, Shape, Template
 from groundbox.sandbox.uids import UidRange
 from groundbox.sandbox.worker import Worker
@@ -122,6 +123,7 @@ class Engine:
         self._spare: list[cgroups.Cgroup] = []
         self._emptied: weakref.WeakSet[cgroups.Cgroup] = weakref.WeakSet()
         self._full: list[cgroups.Cgroup] = []
+        self._code: weakref.WeakKeyDictionary[cgroups.Cgroup, frozenset[Mapped]] = weakref.WeakKeyDictionary()
         self._emptying: threading.Thread | None = None
         self._held: collections.Counter[cgroups.Cgroup] = collections.Counter()
         self._left: set[cgroups.Cgroup] = set()
@@ -443,8 +445,10 @@ class Engine:
         group.limit(memory_bytes=_USUAL.memory_bytes, process_count=_USUAL.process_count)
         return group
 
-    def _leave(self, group: cgroups.Cgroup) -> None:
+    def _leave(self, group: cgroups.Cgroup, code: frozenset[Mapped] = frozenset()) -> None:
         group.keepers = group.expected = 0
+        if code:
+            self._code[group] = code
         self._leaving.append(group)
         self._sweep_soon()
 
@@ -456,7 +460,7 @@ class Engine:
             worker.cgroup.count_keepers(-1)
             self._left.add(worker.cgroup)
         elif worker.cgroup is not None:
-            self._leave(worker.cgroup)
+            self._leave(worker.cgroup, worker.code)
         if worker.folder and isinstance(worker.cgroup, cgroups.Cgroup):
             with contextlib.suppress(OSError):
                 worker.cgroup.kill()
@@ -512,6 +516,7 @@ class Engine:
             group = self._full[0]
             with contextlib.suppress(OSError):
                 group.let_go()
+            read_ahead(self._code.pop(group, ()))
             self._emptied.add(group)
             self._leaving.append(group)
             self._full.pop(0)

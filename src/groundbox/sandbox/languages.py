@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import importlib
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from groundbox.errors import InvalidArgument, LanguageUnavailable, UnknownArgument
 from groundbox.execution import Execution, Outcome, Warning
 from groundbox.sandbox.options import LANGUAGE, RUN
+from groundbox.sandbox.readahead import read_ahead
 from groundbox.suggestions import meant
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ _SEEN_BY_GUESTS: Final = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/")
 _LIBRARY: Final = re.compile(r"^\t(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
 """A line of ldd(1)."""
 _LDD_S: Final = 10.0
-_READ_AHEAD_BYTES: Final = 128 * 1024
-"""As much as a device reads ahead by default; of a larger range the kernel takes no more than that."""
 PROCESSES: Final = frozenset({"command", "resident"})
 """Modes of the guest whose programs run in processes that are not Python: docs/languages.md."""
 RESIDENTS: Final = {"node": "javascript"}
@@ -249,11 +247,10 @@ _FOUND: Final[set[str]] = set()
 
 
 def _read_ahead(program: str) -> None:
-    """Have the pages of a program and its libraries read by this process, and so counted as its memory.
+    """Have a program and its libraries read by this process, before the first guest does.
 
-    A page of a file is memory of the control group that reads it first (cgroups(7), memory). Where that is a guest's,
-    the 94 MB of node are part of its `memory_bytes`: at this limit the kernel drops its code and reads it again, for as
-    long as the run may take, in place of ending it; and when the group is gone, the next guest reads it from the disk.
+    With the 94 MB of node in a guest's `memory_bytes`, the kernel drops its code at this limit and reads it again, for
+    as long as the run may take, in place of ending it.
     """
     import subprocess
 
@@ -261,14 +258,7 @@ def _read_ahead(program: str) -> None:
         told = subprocess.run(["ldd", program], capture_output=True, text=True, timeout=_LDD_S, check=False).stdout
     except (OSError, subprocess.SubprocessError):  # the program alone, then
         told = ""
-    for path in (program, *_LIBRARY.findall(told)):
-        with contextlib.suppress(OSError):
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                for offset in range(0, os.fstat(file).st_size, _READ_AHEAD_BYTES):
-                    os.posix_fadvise(file, offset, _READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
-            finally:
-                os.close(file)
+    read_ahead((program, *_LIBRARY.findall(told)))
 
 
 def check_options(language: str, runtime: Runtime, names: Iterable[str]) -> None:

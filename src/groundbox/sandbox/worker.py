@@ -25,6 +25,7 @@ from groundbox.sandbox.deadline import Deadline
 from groundbox.sandbox.decoding import decoded
 from groundbox.sandbox.descriptors import GuestSocket
 from groundbox.sandbox.gvisor import InnerGroup
+from groundbox.sandbox.readahead import MAPPED_BYTES, Mapped, mapped_code
 from groundbox.sandbox.report import Ended, Load, Order, Report
 from groundbox.sandbox.screening import HERE_BYTES, Screen, screened
 from groundbox.sandbox.workdir import Workdir
@@ -74,6 +75,7 @@ class Worker:
         self._peak_bytes: int | None = None
         self._kills: int | None = None
         self._spent_s: float | None = None
+        self.code: frozenset[Mapped] = frozenset()
         self.workdir: Workdir | None = None
         self.listener: socket.socket | None = None
         self.ended: Ended | None = None
@@ -306,8 +308,16 @@ class Worker:
         """End the worker and everything in it, at once or when it is there. Await `wait` for the end."""
         self._doomed = True
         if not self._is_killed:
+            self._note_code()
             self._signal(signal.SIGKILL)
             self._is_killed = self._pidfd >= 0
+
+    def _note_code(self) -> None:
+        """See which files it has mapped, while it is there."""
+        if self._pidfd >= 0 and isinstance(self.cgroup, Cgroup):
+            with contextlib.suppress(OSError):
+                if self.cgroup.memory_bytes() >= MAPPED_BYTES:
+                    self.code = mapped_code(self._pidfd)
 
     async def stopped(self) -> None:
         """Until no process of the worker runs any more, so that nobody changes its files."""

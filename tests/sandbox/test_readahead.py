@@ -1,0 +1,150 @@
+"""What a guest has read of the host's files does not have to be read again by the next one."""
+
+import ctypes
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import groundbox
+from groundbox.jail import cgroup
+from groundbox.sandbox import readahead
+from groundbox.sandbox.readahead import Mapped, mapped_code, read_ahead
+
+# A library that nobody has loaded.
+FIND = """
+import glob, os, sys
+loaded = open('/proc/self/maps').read()
+found = (each for root in sys.path for each in glob.glob(os.path.join(root, '**', '*.so'), recursive=True))
+path = max((each for each in found if each not in loaded and os.path.getsize(each) < 8 << 20), key=os.path.getsize)
+print(path, end="")
+"""
+USE = """
+import mmap
+with open(path, 'rb') as file:
+    library = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+ballast = bytearray(b'x') * (32 << 20)
+size = len(bytes(library))
+"""
+
+
+def _is_cached(path: str) -> bool:
+    """Whether all of its pages are, by mincore(2), which tells that to owners alone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE) as mapped:
+        pages = (ctypes.c_ubyte * (-(-len(mapped) // mmap.PAGESIZE)))()
+        here = (ctypes.c_char * len(mapped)).from_buffer(mapped)
+        told = libc.mincore(ctypes.c_void_p(ctypes.addressof(here)), ctypes.c_size_t(len(mapped)), pages)
+        del here
+    assert told == 0, os.strerror(ctypes.get_errno())
+    return all(each & 1 for each in pages)
+
+
+def _forget(path: str) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(file)
+
+
+def _becomes_cached(path: str, *, within_s: float) -> bool:
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        if _is_cached(path):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Not cached."""
+    path = tmp_path / "library.so"
+    path.write_bytes(os.urandom(1 << 20))
+    with open(path, "rb+") as opened:
+        os.fsync(opened.fileno())
+    _forget(str(path))
+    if _is_cached(str(path)):
+        pytest.skip("files here cannot leave the page cache")
+    return path
+
+
+@pytest.fixture
+def mapping(file):
+    """A process that has mapped it as code."""
+    program = (
+        "import mmap, sys\nfile = open(sys.argv[1], 'rb')\n"
+        "kept = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)\n"
+        "print(flush=True)\nsys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+@pytest.mark.alone
+def test_a_library_that_a_guest_was_the_first_to_read_is_there_for_the_next_one():
+    try:
+        cgroup.find()
+    except cgroup.CgroupMissing as missing:
+        pytest.skip(str(missing))
+    with groundbox.Sandbox() as box:
+        path = box.run(FIND).stdout
+        _forget(path)
+        if _is_cached(path):
+            pytest.skip("somebody else has it mapped, or owns it")
+        used = box.run(f"path = {path!r}\n{USE}print(size)")
+        assert used.stdout.split() == [str(os.path.getsize(path))]
+        assert _is_cached(path)
+    # Its group is emptied; without `readahead` it would be gone from then on.
+    time.sleep(1.0)
+
+    assert _becomes_cached(path, within_s=10)
+
+
+def test_what_a_process_has_mapped_is_known_until_it_ends(mapping, file):
+    pidfd = os.pidfd_open(mapping.pid)
+    try:
+        seen = mapped_code(pidfd)
+        os.kill(mapping.pid, signal.SIGKILL)
+        mapping.wait()
+        after = mapped_code(pidfd)
+    finally:
+        os.close(pidfd)
+
+    assert Mapped(str(file), file.stat().st_ino) in seen
+    assert after == frozenset()
+
+
+def test_a_whole_file_is_read(file):
+    read_ahead([Mapped(str(file), file.stat().st_ino)])
+
+    assert _becomes_cached(str(file), within_s=10)
+
+
+def test_another_file_of_that_name_is_left_alone(file):
+    read_ahead([Mapped(str(file), file.stat().st_ino + 1)])
+
+    assert not _becomes_cached(str(file), within_s=0.5)
+
+
+def test_more_than_its_share_is_left_alone(file, monkeypatch):
+    monkeypatch.setattr(readahead, "_MOST_BYTES", file.stat().st_size - 1)
+
+    read_ahead([str(file)])
+
+    assert not _becomes_cached(str(file), within_s=0.5)
+
+
+def test_nothing_that_could_wait_is_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    read_ahead([str(tmp_path / "pipe"), str(tmp_path), str(tmp_path / "not there"), "/dev/tty", "with\0nul"])
