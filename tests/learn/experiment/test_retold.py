@@ -48,7 +48,7 @@ def test_an_arm_has_the_questions_and_answers_of_the_dataset(
     counts = retold(dataset, arm, tmp_path / "out")
 
     before, after = list(read_samples(dataset / SAMPLES)), list(read_samples(tmp_path / "out" / arm / SAMPLES))
-    assert counts == {"samples": len(before), "other-task": 0, "other-answer": 0, "further": 0}
+    assert counts == {"samples": len(before), "other-task": 0, "other-answer": 0, "further": 0, "too-long": 0}
     assert len(before) == 3
     assert [(each.id, each.prompt, each.answer) for each in after] == [(e.id, e.prompt, e.answer) for e in before]
     assert all(each.reply.startswith(begins) and each.reply.endswith(f"Answer: {each.answer}") for each in after)
@@ -66,9 +66,26 @@ def test_arms_of_one_pass_have_the_same_questions_and_proven_keeps_its_narration
 
     before = list(read_samples(dataset / SAMPLES))[:2]
     direct, proven = (list(read_samples(tmp_path / "out" / arm / SAMPLES)) for arm in ("direct", "proven"))
-    assert counts == {"samples": 2, "other-task": 0, "other-answer": 0, "further": 1}
+    assert counts == {"samples": 2, "other-task": 0, "other-answer": 0, "further": 1, "too-long": 0}
     assert proven == before
     assert [each.id for each in direct] == [each.id for each in before]
+
+
+def test_a_question_that_is_too_long_in_one_arm_is_left_out_of_all(dataset: Path, tmp_path: Path) -> None:
+    whole = asyncio.run(retell(dataset, ["direct", "raw"], tmp_path / "whole", SandboxRunner(at_once=1)))
+    raw = list(read_samples(tmp_path / "whole" / "raw" / SAMPLES))
+    lengths = sorted(len(each.prompt) + len(each.reply) for each in raw)
+
+    counts = asyncio.run(
+        retell(dataset, ["direct", "raw"], tmp_path / "out", SandboxRunner(at_once=1), most_chars=lengths[1])
+    )
+
+    direct, raw = (list(read_samples(tmp_path / "out" / arm / SAMPLES)) for arm in ("direct", "raw"))
+    assert (whole["samples"], counts["samples"], counts["too-long"]) == (3, 2, 1)
+    assert [each.id for each in direct] == [each.id for each in raw]
+    assert len(raw) == 2
+    assert "2 samples" in (tmp_path / "out" / "direct" / "README.md").read_text()
+    assert f"{lengths[1]:,} characters" in (tmp_path / "out" / "direct" / "README.md").read_text()
 
 
 def test_a_run_that_gives_something_else_is_left_out(dataset: Path, tmp_path: Path) -> None:

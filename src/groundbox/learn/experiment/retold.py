@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -54,18 +54,26 @@ _TOLD: Final = {
 
 
 async def retell(
-    dataset: Path, arms_: Sequence[str], out: Path, runner: Runner, *, per_program: int | None = None
+    dataset: Path,
+    arms_: Sequence[str],
+    out: Path,
+    runner: Runner,
+    *,
+    per_program: int | None = None,
+    most_chars: int | None = None,
 ) -> Mapping[str, int]:
     """Write a dataset for each arm, in a folder of its name; give how many samples each has, and lacks by reason.
 
     Args:
         per_program: Most samples of one program in a split, the first ones; None for all.
+        most_chars: Most characters of a question with its reply. One that is longer in any arm is left out of all, so
+            that they learn from the same questions where a length is kept.
 
     Raises:
         InvalidArgument: `dataset` is none, or not as it was written, or `out` holds something.
     """
     name, digest = _ready(dataset, out)
-    counts = {"samples": 0, "other-task": 0, "other-answer": 0, "further": 0}
+    counts = {"samples": 0, "other-task": 0, "other-answer": 0, "further": 0, "too-long": 0}
     taken: Counter[tuple[str, str]] = Counter()
     for arm in arms_:
         (out / arm).mkdir()
@@ -77,10 +85,15 @@ async def retell(
             wanted = [each for each in asked if _is_wanted(each, taken, per_program)]
             counts["further"] += len(asked) - len(wanted)
             for told in await asyncio.gather(*(_retold(each, arms_, runner) for each in wanted)):
+                if told and most_chars is not None and _chars(told.values()) > most_chars:
+                    counts["too-long"] += 1
+                    continue
                 counts["samples" if told else "other-answer"] += 1
                 for arm, sample in told.items():
                     writers[arm].sample(sample)
     limit = "" if per_program is None else f", {per_program} of a program at most"
+    if most_chars is not None:
+        limit += f", of {most_chars:,} characters at most with the reply of the longest arm"
     for arm in arms_:
         card = _CARD.format(
             count=counts["samples"], name=name, digest=digest, arm=arm, told=_TOLD[arm], limit=limit,
@@ -88,9 +101,20 @@ async def retell(
         )  # fmt: skip
         files.publish(out / arm / CARD, card.encode())
         written = {name: files.digest(out / arm / name) for name in (*FILES, CARD)}
-        report = {"samples": counts["samples"], "arm": arm, "of": digest, "per_program": per_program, "files": written}
+        report = {
+            "samples": counts["samples"],
+            "arm": arm,
+            "of": digest,
+            "per_program": per_program,
+            "most_chars": most_chars,
+            "files": written,
+        }
         files.publish(out / arm / REPORT, json.dumps(report, indent=1).encode() + b"\n")
     return counts
+
+
+def _chars(told: Iterable[Sample]) -> int:
+    return max(len(each.prompt) + len(each.reply) for each in told)
 
 
 def _is_wanted(sample: Sample, taken: Counter[tuple[str, str]], per_program: int | None) -> bool:
@@ -144,11 +168,19 @@ def _told(sample: Sample, arm: str, trace: Trace) -> Sample:
     help="What stands between question and answer; once for each folder that is wanted.",
 )
 @click.option("--per-program", type=click.IntRange(1), metavar="N", help="Most samples of a program in a split.")
+@click.option(
+    "--max-chars",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Leave a question out of all arms that is longer, with its reply, in any.",
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="For all.")
-def main(dataset: Path, chosen: tuple[str, ...], per_program: int | None, out: Path) -> None:
+def main(dataset: Path, chosen: tuple[str, ...], per_program: int | None, max_chars: int | None, out: Path) -> None:
     """Writes the questions about results of DATASET with the replies of each arm, in a folder of the arm's name."""
     arms_ = list(dict.fromkeys(chosen))
-    counts = asyncio.run(retell(dataset, arms_, out, SandboxRunner(at_once=4), per_program=per_program))
+    counts = asyncio.run(
+        retell(dataset, arms_, out, SandboxRunner(at_once=4), per_program=per_program, most_chars=max_chars)
+    )
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     click.echo(f"groundbox: {told} in each of {', '.join(str(out / arm) for arm in arms_)}", err=True)
 
