@@ -91,12 +91,13 @@ def mapping(file):
 
 
 @pytest.mark.alone
-def test_a_library_that_a_guest_was_the_first_to_read_is_there_for_the_next_one():
+@pytest.mark.parametrize("rollback", [None, "on_error"])
+def test_a_library_that_a_guest_was_the_first_to_read_is_there_for_the_next_one(rollback):
     try:
         cgroup.find()
     except cgroup.CgroupMissing as missing:
         pytest.skip(str(missing))
-    with groundbox.Sandbox() as box:
+    with groundbox.Sandbox(rollback=rollback) as box:
         path = box.run(FIND).stdout
         _forget(path)
         if _is_cached(path):

@@ -445,22 +445,22 @@ class Engine:
         group.limit(memory_bytes=_USUAL.memory_bytes, process_count=_USUAL.process_count)
         return group
 
-    def _leave(self, group: cgroups.Cgroup, code: frozenset[Mapped] = frozenset()) -> None:
+    def _leave(self, group: cgroups.Cgroup) -> None:
         group.keepers = group.expected = 0
-        if code:
-            self._code[group] = code
         self._leaving.append(group)
         self._sweep_soon()
 
     def ended(self, worker: Worker) -> None:
         """A worker has ended; what was its own is given back."""
+        if worker.code and isinstance(worker.cgroup, cgroups.Cgroup):
+            self._code[worker.cgroup] = self._code.get(worker.cgroup, frozenset()) | worker.code
         if isinstance(worker.cgroup, gvisor.InnerGroup):
             pass  # it went with the worker
         elif worker.cgroup is not None and worker.cgroup in self._held:
             worker.cgroup.count_keepers(-1)
             self._left.add(worker.cgroup)
         elif worker.cgroup is not None:
-            self._leave(worker.cgroup, worker.code)
+            self._leave(worker.cgroup)
         if worker.folder and isinstance(worker.cgroup, cgroups.Cgroup):
             with contextlib.suppress(OSError):
                 worker.cgroup.kill()
