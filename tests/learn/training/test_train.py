@@ -295,3 +295,33 @@ def test_long_chats_are_left_out_and_told(tmp_path, some, tiny):
     assert said[0] == "30 of 40 chats are longer than 44 tokens and are left out, not cut; the longest has 45"
     assert facts["dataset"]["left_out"] == 30
     assert "30 were longer than 44 tokens and left out" in (tmp_path / "out" / "README.md").read_text()
+
+
+ALLOCATES = """
+import os, resource, sys, torch
+from groundbox.learn.training import trainer
+print(sys.argv[1] == "kept" and trainer.keep_freed_memory())
+counts = [resource.getrusage(resource.RUSAGE_SELF).ru_minflt]
+for times in (1, 20):
+    for _ in range(times): torch.ones(1 << 24)
+    counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+print(counts[1] - counts[0], counts[2] - counts[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "own", "keeps"),
+    [("kept", {}, True), ("not kept", {}, False), ("kept", {"MALLOC_MMAP_MAX_": "65536"}, False)],
+    ids=["kept", "by default", "somebody's own setting"],
+)
+def test_memory_of_a_step_is_kept_for_the_next_one(how, own, keeps):
+    """Counted are pages that the kernel had to give: 64 MiB again and again, or once."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", ALLOCATES, how], env={**others, **own}, check=True, capture_output=True, text=True
+    )
+
+    told, once, again = done.stdout.split()
+
+    assert told == str(keeps)
+    assert (int(again) < 5 * int(once)) is keeps

@@ -9,6 +9,7 @@ All processes stop and write checkpoints at the same step, since they agree on b
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import itertools
 import json
@@ -43,6 +44,9 @@ _UNSEEN: Final = -100
 """The label of tokens that are not learnt."""
 _KEPT: Final = 2
 """Checkpoints: the newest may be torn."""
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
+"""Of malloc.h."""
+_TOP_PAD_BYTES: Final = 128 << 20
 _LOCAL: Final = {"local_files_only": True, "trust_remote_code": False}
 
 
@@ -102,6 +106,21 @@ def device() -> str:
     return f"{torch.get_num_threads()} threads of a processor"
 
 
+def keep_freed_memory() -> bool:
+    """Have this process keep what it frees, for what it allocates next; tell whether it will from now on.
+
+    A step on processors allocates and frees the same large tensors again and again. By default glibc asks the kernel
+    for each of more than 32 MiB, as logits are, and gives it back, so that each page is faulted in and zeroed anew.
+    What is set is the whole process's, and cannot be taken back (mallopt(3)). Somebody's own settings are left alone.
+    """
+    if any(name.startswith("MALLOC_") and name.endswith("_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ:
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+    if mallopt is None:
+        return False
+    return all([mallopt(_M_MMAP_MAX, 0), mallopt(_M_TRIM_THRESHOLD, -1), mallopt(_M_TOP_PAD, _TOP_PAD_BYTES)])
+
+
 def free_on_gpu() -> int | None:
     """Free bytes of the GPU; None without one."""
     return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else None
@@ -151,6 +170,8 @@ class Training:
         self._base, self._recipe, self._tokenizer, self._place, self._tell = base, recipe, tokenizer, place, tell
         self.bf16 = computes_in_bf16(recipe)
         _quiet()
+        if not torch.cuda.is_available():
+            keep_freed_memory()
         if place.tensorboard:
             os.environ["TENSORBOARD_LOGGING_DIR"] = str(place.folder / "tensorboard")
         accumulation = recipe.accumulation(processes())
