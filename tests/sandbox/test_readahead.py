@@ -1,11 +1,13 @@
 """What a guest has read of the host's files does not have to be read again by the next one."""
 
+import asyncio
 import ctypes
 import mmap
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -13,7 +15,8 @@ import pytest
 import groundbox
 from groundbox.jail import cgroup
 from groundbox.sandbox import readahead
-from groundbox.sandbox.readahead import Mapped, mapped_code, read_ahead
+from groundbox.sandbox import worker as workers
+from groundbox.sandbox.readahead import Mapped, mapped_code, pid_of, read_ahead
 
 # A library that nobody has loaded.
 FIND = """
@@ -30,6 +33,19 @@ with open(path, 'rb') as file:
 ballast = bytearray(b'x') * (32 << 20)
 size = len(bytes(library))
 """
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_read(monkeypatch):
+    monkeypatch.setattr(readahead, "_READ", {})
+
+
+def _has_groups() -> bool:
+    try:
+        cgroup.find()
+    except cgroup.CgroupMissing:
+        return False
+    return True
 
 
 def _is_cached(path: str) -> bool:
@@ -93,10 +109,8 @@ def mapping(file):
 @pytest.mark.alone
 @pytest.mark.parametrize("rollback", [None, "on_error"])
 def test_a_library_that_a_guest_was_the_first_to_read_is_there_for_the_next_one(rollback):
-    try:
-        cgroup.find()
-    except cgroup.CgroupMissing as missing:
-        pytest.skip(str(missing))
+    if not _has_groups():
+        pytest.skip("without control groups nobody's pages are counted")
     with groundbox.Sandbox(rollback=rollback) as box:
         path = box.run(FIND).stdout
         _forget(path)
@@ -114,21 +128,83 @@ def test_a_library_that_a_guest_was_the_first_to_read_is_there_for_the_next_one(
 def test_what_a_process_has_mapped_is_known_until_it_ends(mapping, file):
     pidfd = os.pidfd_open(mapping.pid)
     try:
-        seen = mapped_code(pidfd)
+        pid = pid_of(pidfd)
+        seen = mapped_code(pid)
         os.kill(mapping.pid, signal.SIGKILL)
         mapping.wait()
-        after = mapped_code(pidfd)
+        after = pid_of(pidfd)
     finally:
         os.close(pidfd)
 
+    assert pid == mapping.pid
     assert Mapped(str(file), file.stat().st_ino) in seen
-    assert after == frozenset()
+    assert after is None
+    assert mapped_code(pid) == frozenset()
+
+
+def test_who_keeps_the_look_waiting_is_ended_all_the_same(monkeypatch):
+    """A guest can hold the lock on its mappings, and whoever looks at them waits for it."""
+    may_end = threading.Event()
+    looked = []
+
+    def never_ends(pid):
+        looked.append(pid)
+        may_end.wait(60)
+        return frozenset()
+
+    monkeypatch.setattr(workers, "mapped_code", never_ends)
+
+    async def close_it():
+        box = groundbox.AsyncSandbox()
+        await box.run("ballast = bytearray(b'x') * (32 << 20)")
+        worker = await box.worker()
+        try:
+            await asyncio.wait_for(box.close(), 30)
+            await asyncio.wait_for(worker.wait(), 30)
+            return not may_end.is_set()
+        finally:
+            may_end.set()
+
+    if not _has_groups():
+        pytest.skip("without control groups nothing is looked at")
+    assert asyncio.run(close_it())
+    assert len(looked) == 1
+
+
+def test_a_run_under_way_is_ended_without_a_look(monkeypatch):
+    looked = []
+    monkeypatch.setattr(workers, "mapped_code", looked.append)
+
+    async def close_it():
+        box = groundbox.AsyncSandbox()
+        run = asyncio.ensure_future(box.run("ballast = bytearray(b'x') * (32 << 20)\nwhile True: pass"))
+        while (load := (await box.worker()).load()) is None or load.memory_bytes < readahead.MAPPED_BYTES:  # noqa: ASYNC110  the guest's
+            await asyncio.sleep(0.01)
+        await box.close()
+        await asyncio.wait([run])
+
+    if not _has_groups():
+        pytest.skip("without control groups nothing is looked at")
+    asyncio.run(close_it())
+    assert looked == []
 
 
 def test_a_whole_file_is_read(file):
     read_ahead([Mapped(str(file), file.stat().st_ino)])
 
     assert _becomes_cached(str(file), within_s=10)
+
+
+@pytest.mark.parametrize("again_s", [60.0, 0.0], ids=["within a minute", "later"])
+def test_a_file_is_read_again_when_a_minute_has_passed(file, monkeypatch, again_s):
+    read_ahead([str(file)])
+    assert _becomes_cached(str(file), within_s=10)
+    _forget(str(file))
+    monkeypatch.setattr(readahead, "_AGAIN_S", again_s)
+
+    read_ahead([str(file)])
+
+    assert _becomes_cached(str(file), within_s=0.5 if again_s else 10) is not bool(again_s)
 
 
 def test_another_file_of_that_name_is_left_alone(file):

@@ -404,7 +404,11 @@ class AsyncSandbox:
         self._branches.forget()
         loan, self._loan = self._loan, None
         if loan is not None:
-            await self._let_go(loan)
+            try:
+                if not self._lock.locked():
+                    await loan.worker.learn_code()
+            finally:
+                await self._let_go(loan)
             if not self._lock.locked():  # a run that is under way collects from it
                 loan.worker.leave_workdir()
 

@@ -25,7 +25,7 @@ from groundbox.sandbox.deadline import Deadline
 from groundbox.sandbox.decoding import decoded
 from groundbox.sandbox.descriptors import GuestSocket
 from groundbox.sandbox.gvisor import InnerGroup
-from groundbox.sandbox.readahead import MAPPED_BYTES, Mapped, mapped_code
+from groundbox.sandbox.readahead import LOOK_S, MAPPED_BYTES, Mapped, mapped_code, pid_of
 from groundbox.sandbox.report import Ended, Load, Order, Report
 from groundbox.sandbox.screening import HERE_BYTES, Screen, screened
 from groundbox.sandbox.workdir import Workdir
@@ -308,16 +308,24 @@ class Worker:
         """End the worker and everything in it, at once or when it is there. Await `wait` for the end."""
         self._doomed = True
         if not self._is_killed:
-            self._note_code()
             self._signal(signal.SIGKILL)
             self._is_killed = self._pidfd >= 0
 
-    def _note_code(self) -> None:
-        """See which files it has mapped, while it is there."""
-        if self._pidfd >= 0 and isinstance(self.cgroup, Cgroup):
-            with contextlib.suppress(OSError):
-                if self.cgroup.memory_bytes() >= MAPPED_BYTES:
-                    self.code = mapped_code(self._pidfd)
+    async def learn_code(self) -> None:
+        """See which files it has mapped, where it is large; `code` has them then. Takes a moment at most."""
+        if self._pidfd < 0 or not isinstance(self.cgroup, Cgroup):
+            return
+        with contextlib.suppress(
+            OSError, RuntimeError
+        ):  # the group has gone; when the interpreter ends, no thread begins
+            if self.cgroup.memory_bytes() < MAPPED_BYTES or (pid := pid_of(self._pidfd)) is None:
+                return
+            look = self._loop.run_in_executor(None, mapped_code, pid)
+            await asyncio.wait([look], timeout=LOOK_S)
+            if look.done():
+                self.code = look.result()
+            else:
+                look.cancel()
 
     async def stopped(self) -> None:
         """Until no process of the worker runs any more, so that nobody changes its files."""
