@@ -163,11 +163,16 @@ def aligned(taking_the_rest):
     libc.mmap.restype = ctypes.c_void_p
     size = 1 << 20
 
-    def mapped(bytes_, permissions):
-        return libc.mmap(None, ctypes.c_size_t(bytes_), permissions, 0x22, -1, ctypes.c_long(0))
+    def mapped(bytes_, permissions, at=None, fixed=0):
+        return libc.mmap(ctypes.c_void_p(at), ctypes.c_size_t(bytes_), permissions, 0x22 | fixed, -1, ctypes.c_long(0))
 
-    probe = mapped(size, 3)
-    mapped((probe + (1 << 19)) % (2 << 20) + 4096, 0)  # the next piece ends in the midst of a huge page
+    row = [mapped(size, 3)]
+    while len(row) < 16:  # gaps between libraries are taken first, and then it goes down
+        at = mapped(size, 3)
+        row = [*row, at] if at == row[-1] - size else [at]
+    lowest = row[-1]
+    rest = (lowest + (1 << 19)) % (2 << 20) + 4096  # the next piece ends in the midst of a huge page
+    assert mapped(rest, 0, lowest - rest, 0x100000) == lowest - rest
     with renewing.whole_huge_pages() if taking_the_rest == "yes" else contextlib.nullcontext():
         pieces = [mapped(size, 3) for _ in range(3)]
     mapped(4096, 1)  # a library
