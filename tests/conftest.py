@@ -1,5 +1,7 @@
 """For all tests: what needs root is skipped with its reason elsewhere; which of them run is in tests/tiers.py."""
 
+import contextlib
+import functools
 import importlib.util
 import os
 import re
@@ -24,6 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 os.environ.setdefault("GROUNDBOX_ENGINE", "off")  # tests that want the engine in the background say so
 tiers = _beside("tiers")
 _left_out = []
+_no_turn = []
 _seconds = {}
 
 
@@ -46,10 +49,15 @@ def pytest_collection_modifyitems(config, items):
 # Around everything else, so that waiting for a turn is not counted by pytest-timeout.
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
-    if not hasattr(item.config, "workerinput"):
+    if not hasattr(item.config, "workerinput") or _no_turn:
         yield
         return
-    with tiers.turn(alone=item.get_closest_marker("alone") is not None):
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(tiers.turn(alone=item.get_closest_marker("alone") is not None))
+        except tiers.NoTurn as no_turn:
+            _no_turn.append(no_turn)  # the others would wait as long, and run without one
+            item.runtest = functools.partial(pytest.fail, str(no_turn), pytrace=False)
         yield
 
 

@@ -123,11 +123,44 @@ def test_a_child_that_a_test_leaves_holds_no_turn(tmp_path):
             fcntl.flock(room, fcntl.LOCK_SH)
             copied._LONGEST_S = 0.1
             turn = copied.turn(alone=True)
-            with pytest.raises(RuntimeError, match=rf"no turn in 0.1 s; .*tiers.py is held by {os.getpid()} "):
+            with pytest.raises(copied.NoTurn, match=rf"no turn in 0.1 s; .*tiers.py is held by {os.getpid()} "):
                 turn.__enter__()
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_a_test_that_gets_no_turn_fails_and_says_who_has_it(suite, tmp_path):
+    tiers_there = tmp_path / "tiers.py"
+    tiers_there.write_text(tiers_there.read_text().replace("_LONGEST_S = 1500", "_LONGEST_S = 0.1"))
+    with open(tiers_there, "rb") as room:
+        fcntl.flock(room, fcntl.LOCK_EX)
+
+        said = suite("-n", "1", "--quick")
+
+    assert f"tiers.py is held by {os.getpid()} " in said
+    assert "1 failed, 1 passed" in said  # and keeps no other
+
+
+def test_a_child_of_a_child_keeps_what_it_opens():
+    """Under the numbers of the files that the child let go."""
+    spec = importlib.util.spec_from_file_location("tiers_copied_for_children", HERE / "tiers.py")
+    copied: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copied)
+    with copied._opened(HERE / "tiers.py") as (file,):
+        number = file.fileno()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.dup2(os.open(os.devnull, os.O_RDONLY), number)
+                if grandchild := os.fork():
+                    os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+                os.fstat(number)
+                os._exit(0)
+            finally:
+                os._exit(1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def _is_free(file):

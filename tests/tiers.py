@@ -18,6 +18,7 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 import time
 import zlib
 from pathlib import Path
@@ -29,7 +30,12 @@ SLOW_S = 0.2
 LONG_S = 0.5
 _LONGEST_S = 1500  # that the others' tests of one turn may take
 _HELD = []
+_FORKING = threading.Lock()
 WHOLE = "tests/escape/"  # what is not marked `slow` there runs each time, however long it takes
+
+
+class NoTurn(Exception):
+    """Another process has kept a test from its turn for longer than any test takes."""
 
 
 def add_options(parser):
@@ -84,7 +90,7 @@ def turn(*, alone):
     the door first, and one that waits for the room stands in the door: else two processes that share the room in turn
     would keep the third out for good, since flock(2) lets those who share overtake those who wait.
     """
-    with open(DURATIONS.with_name("conftest.py"), "rb") as door, open(__file__, "rb") as room, _held(door, room):
+    with _opened(DURATIONS.with_name("conftest.py"), __file__) as (door, room):
         _lock(door, fcntl.LOCK_EX)
         _lock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(door, fcntl.LOCK_UN)
@@ -92,22 +98,27 @@ def turn(*, alone):
 
 
 @contextlib.contextmanager
-def _held(*files):
-    """Within it, children that a test forks close these files: flock(2) holds as long as any process has them open."""
-    _HELD.extend(files)
+def _opened(*paths):
+    """Children that a test forks close these files: flock(2) holds as long as any process has them open."""
+    with _FORKING:  # no thread forks while they are open and not known to be
+        files = [open(path, "rb") for path in paths]  # noqa: SIM115
+        _HELD.extend(files)
     try:
-        yield
+        yield files
     finally:
         for each in files:
-            _HELD.remove(each)
+            if each in _HELD:
+                _HELD.remove(each)
+            each.close()
 
 
 def _let_go():
-    for each in _HELD:
-        os.close(each.fileno())
+    _FORKING.release()
+    while _HELD:  # once: a child of the child may have something else of that number
+        _HELD.pop().close()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(before=_FORKING.acquire, after_in_parent=_FORKING.release, after_in_child=_let_go)
 
 
 def _lock(file, how):
@@ -117,7 +128,7 @@ def _lock(file, how):
             return fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > end:
-                raise RuntimeError(f"no turn in {_LONGEST_S} s; {file.name} is held by {_holders(file.name)}") from None
+                raise NoTurn(f"no turn in {_LONGEST_S} s; {file.name} is held by {_holders(file.name)}") from None
             time.sleep(0.01)
 
 
