@@ -141,6 +141,20 @@ def test_many_threads_may_use_one_sandbox():
         assert box.run("total").text == "20"
 
 
+def test_who_asks_while_the_first_run_begins_gets_its_process():
+    async def ask():
+        async with gb.AsyncSandbox(profile="bare") as box:
+            _, files, worker = await asyncio.gather(
+                box.run("open('here', 'w').close(); x = 1"), box.files.list(), box.worker()
+            )
+            return files, worker is await box.worker(), (await box.run("print(x)")).stdout, await box.files.list()
+
+    files, same, said, later = asyncio.run(ask())
+
+    assert files in ({}, {"here": 0})
+    assert (same, said, later) == (True, "1\n", {"here": 0})
+
+
 def test_closing_twice_and_closing_unused_are_nothing():
     box = Sandbox(profile="bare")
     box.close()

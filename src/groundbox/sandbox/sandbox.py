@@ -125,6 +125,7 @@ class AsyncSandbox:
         self._restart = _checked_restart(given.get("restart"))
         self._bridge = _bridge(tools) if tools else None
         self._loan: engines.Loan | None = None
+        self._borrowing = asyncio.Lock()
         self._proxy: EgressProxy | None = None
         self._refused: dict[Refusal, int] = {}
         self._lock = asyncio.Lock()
@@ -642,31 +643,32 @@ class AsyncSandbox:
         return refused_hosts(new) if new and outcome is Outcome.OK else ()
 
     async def _borrow(self, profile: str, *, traced: bool = False) -> engines.Loan:
-        self._check_open()
-        if self._lost is not None:
-            raise SandboxLost(self._lost)
-        if self._loan is None:
-            begun = time.monotonic()
-            setup = self._setup(profile, traced=traced)
-            self._loan = await (await engines.current()).checkout(setup, self.limits)
-            self._python = self._loan.template.python
-            self._isolation = self._wall_of(self._loan)
-            self._start_s = time.monotonic() - begun
-            if self._closed:  # meanwhile; who closed it found nothing to end
-                loan, self._loan = self._loan, None
-                await self._let_go(loan)
-                raise SandboxClosed
-            if self._loan.worker.listener is not None:
-                self._proxy = EgressProxy(
-                    self._loan.worker.listener, self.network, address_allowed=permits(self.network)
-                )
-                self._loan.worker.listener = None
-                self._refused.clear()
-                await self._proxy.start()
-        elif self._loan.worker.has_gone:
-            self._lost = self._loan.worker.failure or "it ended between two runs"
-            raise SandboxLost(self._lost)
-        return self._loan
+        async with self._borrowing:  # who asks while the first is waiting for a process gets the same one
+            self._check_open()
+            if self._lost is not None:
+                raise SandboxLost(self._lost)
+            if self._loan is None:
+                begun = time.monotonic()
+                setup = self._setup(profile, traced=traced)
+                self._loan = await (await engines.current()).checkout(setup, self.limits)
+                self._python = self._loan.template.python
+                self._isolation = self._wall_of(self._loan)
+                self._start_s = time.monotonic() - begun
+                if self._closed:  # meanwhile; who closed it found nothing to end
+                    loan, self._loan = self._loan, None
+                    await self._let_go(loan)
+                    raise SandboxClosed
+                if self._loan.worker.listener is not None:
+                    self._proxy = EgressProxy(
+                        self._loan.worker.listener, self.network, address_allowed=permits(self.network)
+                    )
+                    self._loan.worker.listener = None
+                    self._refused.clear()
+                    await self._proxy.start()
+            elif self._loan.worker.has_gone:
+                self._lost = self._loan.worker.failure or "it ended between two runs"
+                raise SandboxLost(self._lost)
+            return self._loan
 
     async def _borrow_to_branch(self) -> engines.Loan:
         """A process that can be copied; where there is none yet, one is taken that can."""
