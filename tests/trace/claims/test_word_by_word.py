@@ -1,6 +1,7 @@
 """Tellings that are held to their claims word by word."""
 
 import json
+import re
 import time
 
 import pytest
@@ -247,6 +248,32 @@ def test_a_step_that_is_told_by_the_whole_object_is_not_missed_until_it_is_left_
     proof = prove(narration.text.replace(f"{sentence} ", "", 1), trace, claims=claims, strict=True)
 
     assert (proof.passes, proof.gaps) == (False, [left_out])
+
+
+HALVINGS = """
+def halvings(number):
+    rest, count = number, 0
+    while rest:
+        rest //= 2
+        count += 1
+    return count
+
+def main(most):
+    number = 3
+    while halvings(number) <= most:
+        number *= number + 1
+    return number
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_name_in_the_condition_of_a_loop_tells_none_of_its_values(recorded, seed):
+    """Else the last one would be told before the words that pass over those before it."""
+    trace = recorded(HALVINGS, "main", 10)
+    narration = narrate(trace, seed=seed, detail="parts")
+
+    assert re.search(r"loop with the condition `rest` (?:runs|goes round) 15 times", narration.text)
+    assert prove(narration.text, trace, claims=document(narration, trace), strict=True).passes
 
 
 def test_it_may_be_left_out_where_the_text_says_so(loop):

@@ -109,7 +109,7 @@ class Untold:
         # Calls of which only the result is told leave out all of their updates, and say so by that.
         inside = {self._frames[data.step] for data, _ in claims if data.kind in _STEPS and self._is_step(data.step)}
         for data, claim in sorted(claims, key=lambda each: (each[1].sentence, each[1].start)):
-            update = self._update(data)
+            update = None if _is_named_only(data) else self._update(data)
             if update is None or claim.sentence < 0:
                 continue
             number, end = told.get(update.key, (update.number, claim.end))
@@ -185,6 +185,11 @@ class Untold:
                 current = getattr(record, "f", 0) or current
             frames.append(current)
         return frames
+
+
+def _is_named_only(data: ClaimData) -> bool:
+    """Return whether the words of a claim are its subject alone, as in the condition of a loop, and tell no value."""
+    return data.quote.strip("`") == data.subject
 
 
 def _is_between(places: Sequence[int], start: int, end: int) -> bool:
