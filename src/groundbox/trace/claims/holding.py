@@ -208,7 +208,9 @@ def _is_said(each: Placed, text: str) -> bool:
     atoms = [token.form for token in sorted(tokens(quote, (), ())) if token.is_atom]
     wanted = _atoms(data, with_subject=False)
     if quote.lower() == "all of ":
-        return text.startswith(data.value, each.claim.end)
+        # What is gone through may be no list, and is told as it is.
+        row = data.value.removeprefix("list(").removesuffix(")") if data.value.startswith("list(") else data.value
+        return text.startswith(row, each.claim.end)
     if _denies(data) and not _DENIED_THERE.search(quote):
         return False
     if quote in data.subject or (_says_subject(data, quote, atoms) and not {*atoms} & {*wanted}):

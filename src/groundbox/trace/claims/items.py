@@ -249,9 +249,9 @@ class _Finder:
 
 
 def parsed(source: str) -> ast.expr | None:
-    """The expression of a piece of Python, or None."""
+    """The expression of a piece of Python, or None; an assignment that is the whole condition has no parentheses."""
     try:
-        node = expression_of(source.strip())
+        node = expression_of(f"({source})" if ":=" in source else source.strip())
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     return node if is_shallow(node) else None

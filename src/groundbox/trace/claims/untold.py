@@ -54,11 +54,10 @@ class Untold:
 
     def is_quiet(self, step: int) -> bool:
         """Return whether the iteration under way at a record goes on to its end without any effect."""
-        at = min(step, len(self._records) - 1)
-        while at >= 0 and not isinstance(self._records[at], schema.Line):
-            at -= 1
-        header = self._records[at] if at >= 0 else None
-        if not isinstance(header, schema.Line):
+        before = (self._records[at] for at in range(min(step, len(self._records) - 1), -1, -1))
+        # A header that calls a function goes on without a line of its own.
+        header = next((each for each in before if isinstance(each, schema.Line | schema.Iteration)), None)
+        if header is None:
             return False
         for record in itertools.islice(self._records, step + 1, None):
             self._left -= 1

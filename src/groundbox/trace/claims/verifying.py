@@ -31,6 +31,8 @@ from groundbox.values.equal import as_told
 from groundbox.values.literals import shown
 from groundbox.values.unknown import Unknown
 
+_OF_ARRAY: Final = re.compile(r"np\.\w+\(")
+"""A number as NumPy writes one."""
 _TESTS: Final = re.compile(r"(true )?tests since (-?\d{1,12}): (.+)", re.DOTALL)
 
 
@@ -114,6 +116,8 @@ class _Judge(CallWalk):
             return Judged(Status.SUPPORTED, step)
         raw = self.raw(node)
         if raw is not NOWHERE and not said.known:
+            if isinstance(raw, int | float) and _OF_ARRAY.match(claim.value):
+                return not_found("an array's items are recorded as numbers, without their type")
             return self.as_shown(claim, raw)
         try:
             actual = self.evaluated(node)

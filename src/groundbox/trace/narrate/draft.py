@@ -104,9 +104,12 @@ class Draft:
         # `back in f(3),` is worth saying only in front of something that happens there.
         if clauses and lead is None and self._back is not None:
             text, claims, self._back = f"{self._back.text} {text}", [*self._back.claims, *claims], None
-        if lead is not None:
-            # A lead that nothing follows is a sentence without its comma.
-            text = f"{lead.text} {text}".strip() if text else lead.text.rstrip(",:")
+        if lead is not None and text:
+            text = f"{lead.text} {text}"
+        elif lead is not None:  # that nothing follows: it is a sentence without its comma
+            text = lead.text.rstrip(",:")
+            words = {id(each.said): each.said.without_comma() for each in claims}
+            claims = [replace(each, said=words[id(each.said)]) for each in claims]
         if not text:
             return
         self.paragraphs[-1].append(Sentence(text=sentence(text), claims=tuple(claims)))

@@ -30,6 +30,7 @@ MAX_ITEMS: Final = 10
 MAX_ITEMS_TEXT: Final = 160
 """Characters of what is told of them."""
 _CONTAINERS: Final = frozenset(("frozenset", "list", "set", "sorted", "tuple"))
+_MUTABLE: Final = frozenset({"deque", "Counter", "OrderedDict", "defaultdict", "bytearray", "set", "ChainMap"})
 
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp
 
@@ -271,7 +272,7 @@ class _Values(ast.NodeTransformer):
     def whole(self, node: ast.expr) -> ast.expr:
         """The value of an argument as an expression; an object, which the call may have changed, goes by its code."""
         found = self._replaced(node)
-        return node if isinstance(found, ast.List | ast.Dict | ast.Set) else found
+        return node if any(_can_change(part) for part in ast.walk(found)) else found
 
     def _replaced(self, node: ast.expr) -> ast.expr:
         try:
@@ -279,6 +280,13 @@ class _Values(ast.NodeTransformer):
         except Unknown:
             return node
         return expression_of(text) if len(text) <= MAX_INLINE else node
+
+
+def _can_change(node: ast.AST) -> bool:
+    """Return whether a literal is of an object that can change, as `deque([1])` is and `frozenset({1})` is not."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in _MUTABLE
+    return isinstance(node, ast.List | ast.Dict | ast.Set)
 
 
 def _asks_for_identity(node: ast.expr) -> bool:

@@ -43,21 +43,23 @@ class Loops:
     def tell(self, loop: Loop, where: Where) -> None:
         """Tell a loop and go on to its end."""
         level = self._level(loop, where)
-        if level <= Level.RESULT or not loop.count:
+        if not loop.count and loop.exit == "raise" and loop.closing is not None and level != Level.SILENT:
+            self._statements.tell(loop.closing, where)  # it came to no iteration, nor to its end
+        elif level <= Level.RESULT or not loop.count:
             self._latest = loop if level == Level.RESULT else self._latest
             self._tell_result(loop, replace(where, level=level))
-            return
-        self._latest = loop
-        self._intro(loop, where)
-        for stretch in self._stretches(loop, level):
-            if stretch.fold is not None:
-                self.tell_fold(loop, stretch.fold, where)
-            elif stretch.level == Level.SILENT:
-                self._tell_left_out(loop, stretch.iterations, where)
-            else:
-                for iteration in stretch.iterations:
-                    self._tell_iteration(loop, iteration, stretch.level, where)
-        self._tell_exit(loop, where)
+        else:
+            self._latest = loop
+            self._intro(loop, where)
+            for stretch in self._stretches(loop, level):
+                if stretch.fold is not None:
+                    self.tell_fold(loop, stretch.fold, where)
+                elif stretch.level == Level.SILENT:
+                    self._tell_left_out(loop, stretch.iterations, where)
+                else:
+                    for iteration in stretch.iterations:
+                        self._tell_iteration(loop, iteration, stretch.level, where)
+            self._tell_exit(loop, where)
 
     def _level(self, loop: Loop, where: Where) -> Level:
         if where.level == Level.SILENT:
@@ -310,12 +312,12 @@ class Loops:
         if loop.exit == "exhausted":
             self._statements.tell(closing, where, own=False)
             count = counted(loop.count, "iteration")
-            said = claim(ClaimKind.COUNT, [closing.step], frame, str(loop.line), str(loop.count))
+            said = claim(ClaimKind.COUNT, [_over(closing)], frame, str(loop.line), str(loop.count))
             telling.draft.say(telling.voice.say("loop.exhausted", count=count), said, alone=True)
         elif loop.exit == "false" and isinstance(loop.statement, ast.While):
             seen = self._statements.tell(closing, where, own=False)
             self._statements.word_body(closing, seen, ())
-            self._say_false(loop, loop.statement.test, seen.reasons.reason, closing.step, frame)
+            self._say_false(loop, loop.statement.test, seen.reasons.reason, closing, frame)
         else:
             self._statements.tell(closing, where)
 
@@ -329,14 +331,15 @@ class Loops:
         frame = where.activation.frame
         reason = self._telling.explanation(frame).reason(loop.statement.test, False)
         if reason is not None:
-            self._say_false(loop, loop.statement.test, reason, last.last, frame)
+            self._say_false(loop, loop.statement.test, reason, last, frame)
 
-    def _say_false(self, loop: Loop, test: ast.expr, reason: str | None, ref: int, frame: int) -> None:
+    def _say_false(self, loop: Loop, test: ast.expr, reason: str | None, header: Step, frame: int) -> None:
         """The condition of a `while` is false, and the loop over."""
         telling = self._telling
+        ref, end = (header.last, header.last) if header.inline else (header.step, _over(header))
         text = telling.condition(test, False, reason, brief=True, leads=True)
         truth = claim(ClaimKind.CONDITION, [ref], frame, ast.unparse(test), "False", said=text)
-        said = claim(ClaimKind.COUNT, [ref], frame, str(loop.line), str(loop.count))
+        said = claim(ClaimKind.COUNT, [end], frame, str(loop.line), str(loop.count))
         count = counted(loop.count, "iteration")
         telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
 
@@ -369,6 +372,11 @@ class Loops:
         rest = self._gaps.after(before, frame, start, last, but=target_names(loop.statement))
         runs = telling.voice.say("loop.runs", head=_head(loop), times=counted(loop.count, "time"))
         self._say_gap(runs, [said], rest)
+
+
+def _over(header: Step) -> int:
+    """The last line of the header that a loop was left by: a condition may stand on several."""
+    return header.records[-1] if header.records else header.step
 
 
 def _head(loop: Loop) -> str:

@@ -290,6 +290,12 @@ class Phrase(str):
         phrase.kind, phrase.slots = kind, places
         return phrase
 
+    def without_comma(self) -> Phrase:
+        """The same without the comma or colon at its end."""
+        phrase = type(self)(self.rstrip(",:"))
+        phrase.kind, phrase.slots = self.kind, self.slots
+        return phrase
+
 
 def counted(count: int, unit: str) -> str:
     """`1 time`, `2 times`."""
