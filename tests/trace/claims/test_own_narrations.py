@@ -276,6 +276,46 @@ def main(texts):
         ends.pop()
     return last
 """,
+    "a test on several lines that calls": """\
+def weight(one, other, same=1, different=0):
+    return same if one == other else different
+
+def main(first, second):
+    score = 0
+    for one, other in zip(first, second):
+        if score + 1 == score + weight(
+            one, other
+        ):
+            score += 1
+        if one in second and weight(
+            other, one
+        ):
+            score += 2
+    return score
+""",
+    "two calls of one function in a line": """\
+def rest(a, n):
+    while a >= n:
+        a -= n
+    return a
+
+def main(a, b):
+    x, y = rest(a, b), rest(b, a)
+    return [x, y]
+""",
+    "told by its call": """\
+def times(a, b):
+    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*b)] for row in a]
+
+def main(n):
+    result, power = [[1, 0], [0, 1]], [[1, 1], [1, 0]]
+    while n > 0:
+        if n % 2 == 1:
+            result = times(result, power)
+        power = times(power, power)
+        n = n // 2
+    return result[0][1]
+""",
 }
 """Programs of a kind that once had claims which were not borne out, with what they are called with."""
 GIVEN = {
@@ -296,6 +336,9 @@ GIVEN = {
     "nothing to go through": 3,
     "changed by the call": ([1, 2, 3], 5),
     "named in a condition": ["baa", "b"],
+    "a test on several lines that calls": ("abc", "axc"),
+    "two calls of one function in a line": (7, 5),
+    "told by its call": 100,
 }
 TRACES = Path(__file__).parent / "traces"
 PROGRAMS = sorted(path.stem for path in TRACES.glob("*.jsonl"))

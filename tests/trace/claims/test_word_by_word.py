@@ -11,7 +11,7 @@ from groundbox.trace.claims.page import page
 from groundbox.trace.claims.vocabulary import Work, loose
 from groundbox.trace.narrate.document import document
 from groundbox.trace.narrate.narrator import narrate
-from groundbox.trace.record.schema import Set
+from groundbox.trace.record import schema
 
 LOOP = """\
 def main(items):
@@ -136,7 +136,7 @@ def main(items):
     return len(items)
 """
     trace = recorded(source, "main", list(range(100, 200)))
-    step = next(t for t, record in enumerate(trace.records) if isinstance(record, Set) and record.name == "items")
+    step = next(t for t, r in enumerate(trace.records) if isinstance(r, schema.Set) and r.name == "items")
     value = trace.state_at(step).text(trace.records[step].v)
     text = f"`items` stays at {value}."
     claims = [{"kind": "value", "subject": "items", "value": value, "step": step}]
@@ -384,3 +384,46 @@ def test_a_deque_in_workings_is_held_against_the_record(recorded):
     assert prove(narration.text, trace, claims=claims, strict=True).passes
     text = narration.text.replace("list(deque([2, 0, 3]))", "list(deque([2, 9, 3]))")
     assert not prove(text, trace, claims=false, strict=True).passes
+
+
+COUNTDOWN = """
+def main(n):
+    while n > 0:
+        n -= 1
+    return n
+"""
+
+
+def test_a_condition_that_leads_to_a_change_is_not_said_to_change_nothing(recorded):
+    """The record that begins an iteration is not the one that ends it."""
+    trace = recorded(COUNTDOWN, "main", 2)
+    step = next(at for at, record in enumerate(trace.records) if isinstance(record, schema.Test))
+    words = "`n > 0` holds"
+
+    def loose_words(text):
+        claim = {"kind": "test", "subject": "n > 0", "value": "True", "step": step, "quote": words, "at": 0}
+        claims = {"schema": "groundbox.claims/1", "sentences": [{"text": text, "claims": [claim]}]}
+        proof = prove(text, trace, claims=claims, strict=True)
+        return [text[word.start : word.end] for word in proof.words if not word.covered]
+
+    assert loose_words(f"{words}.") == []
+    assert loose_words(f"{words}, and nothing changes.") == ["nothing changes"]
+
+
+CALLING_HEADER = """
+def more(rest):
+    return rest.pop() if rest else 0
+
+def main(rest):
+    while more(rest):
+        pass
+    return rest
+"""
+
+
+def test_an_iteration_without_a_body_changes_nothing_though_its_header_calls(recorded):
+    trace = recorded(CALLING_HEADER, "main", [1, 2])
+    narrations = [narrate(trace, seed=seed) for seed in range(6)]
+
+    assert any("nothing changes" in each.text or "nothing is changed" in each.text for each in narrations)
+    assert all(prove(each.text, trace, claims=document(each, trace), strict=True).passes for each in narrations)

@@ -287,6 +287,12 @@ def test_a_loop_without_items_is_named_by_its_condition(recorded, unproven):
     assert unproven(narration, trace) == []
 
 
+def test_a_function_whose_call_never_began_is_not_said_to_be_of_a_library(recorded):
+    trace = recorded("def main(items):\n    yield from items\n", "main", [1])
+
+    assert narrate(trace).text.endswith("The record holds no call of main.")
+
+
 def test_a_called_function_of_a_library_is_not_said_to_go_on(recorded):
     trace = recorded("from math import gcd as main\n", "main", 4, 6)
 

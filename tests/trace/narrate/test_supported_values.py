@@ -310,7 +310,6 @@ UNPROVEN = {
     "with attributes": "attributes of an instance of a class of dicts",
     "classes as keys": "`nodes[<class Num>]` is no code",
     "objects called": "the call goes to what a property gives",
-    "assigned in a test": "`node := …` without its brackets is no expression",
 }
 """Programs of which something is told that no claim bears out yet, and why."""
 

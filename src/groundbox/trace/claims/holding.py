@@ -19,11 +19,11 @@ from groundbox.trace.claims.items import literal_of, parsed
 from groundbox.trace.claims.model import PUBLISHED, Claim, Kind, Number, Verdict
 from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
+from groundbox.trace.record.quoting import QUOTED, code_spans
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import walked
 from groundbox.values.numbers import GROUPED
 
-_QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
 _NUMBER: Final = re.compile(rf"(?<![\w.])(?:(?<![\w)\]])-)?{GROUPED}(?:[eE][-+]?\d+)?(?![\w])")
 _MINUS: Final = re.compile(
     r"(?:[)\]'\"]|\b(?!(?:return|yield|in|is|and|or|not|if|else|case|lambda)\b)\w+)\s+$",
@@ -283,9 +283,9 @@ class Token(NamedTuple):
 
 def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Iterator[Token]:
     """Yield what of a text has to stand in a claim."""
-    code = [found.span() for found in _CODE.finditer(text)]
+    code = code_spans(text)
     starts = [start for start, _ in code]
-    quoted = [found.span() for found in _QUOTED.finditer(text)]
+    quoted = [found.span() for found in QUOTED.finditer(text)]
     quoted_starts = [start for start, _ in quoted]
 
     def inside(spans: Sequence[tuple[int, int]], begins: Sequence[int], at: int) -> bool:
@@ -354,7 +354,7 @@ def _words(data: ClaimData) -> set[str]:
     """The names in a claim, and the words of truth that are parts of a longer value."""
     found: set[str] = set()
     for code in (spoken_of(data), data.value):
-        words = [each[0] for each in _WORD.finditer(_QUOTED.sub(" ", code))]
+        words = [each[0] for each in _WORD.finditer(QUOTED.sub(" ", code))]
         found.update(f"name {word}" for word in words)
         if code not in ("True", "False"):
             found.update(_PARTS[word] for word in words if word in _PARTS)
@@ -365,7 +365,7 @@ def _atoms(data: ClaimData, *, with_subject: bool) -> list[str]:
     """The numbers and quoted values of a claim, in its order."""
     found: list[str] = []
     for code in (spoken_of(data), data.value) if with_subject else (data.value,):
-        quoted = [each.span() for each in _QUOTED.finditer(code)]
+        quoted = [each.span() for each in QUOTED.finditer(code)]
         places = [(start, _quoted(code[start:end])) for start, end in quoted]
         places += [
             (each.start(), _number_in_code(each))

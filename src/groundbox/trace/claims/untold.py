@@ -26,6 +26,8 @@ _PASSES_OVER: Final = re.compile(
     r"after that|after it|and then)\b|\b[Aa]fter `",
 )
 _QUOTED: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
+_BY_CALL: Final = re.compile(r" the \w+ that `[^`]*` returned$")
+"""A value that is told by the call whose result it is."""
 _EFFECTS: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out, schema.Call, schema.Raise)
 _ENDS: Final = (schema.Return, schema.Unwind, schema.Yield)
 _STEPS: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.MUTATION, Kind.ITERATION})
@@ -54,16 +56,23 @@ class Untold:
 
     def is_quiet(self, step: int) -> bool:
         """Return whether the iteration under way at a record goes on to its end without any effect."""
-        before = (self._records[at] for at in range(min(step, len(self._records) - 1), -1, -1))
+        at = min(step, len(self._records) - 1)
+        if at < 0:
+            return False
+        frame = self._frames[at]
+        before = (self._records[place] for place in range(at, -1, -1))
         # A header that calls a function goes on without a line of its own.
-        header = next((each for each in before if isinstance(each, schema.Line | schema.Iteration)), None)
+        header = next((r for r in before if isinstance(r, schema.Line | schema.Iteration) and r.f == frame), None)
         if header is None:
             return False
+        begun = isinstance(header, schema.Iteration)
         for record in itertools.islice(self._records, step + 1, None):
             self._left -= 1
             if self._left < 0 or isinstance(record, _EFFECTS):
                 return False
-            if getattr(record, "f", 0) == header.f and (
+            if not begun and isinstance(record, schema.Iteration) and record.f == frame:
+                begun = True  # what came before is its header
+            elif getattr(record, "f", 0) == frame and (
                 isinstance(record, _ENDS) or getattr(record, "n", 0) == header.n
             ):
                 return not isinstance(record, schema.Unwind)
@@ -130,7 +139,7 @@ class Untold:
         record = self._records[data.step]
         if isinstance(record, schema.Mutate) and (data.kind is Kind.MUTATION or self._tells_whole(data, record)):
             key: _Key = ("object", record.id)
-        elif data.kind is Kind.VALUE and data.value and data.subject.isidentifier():
+        elif data.kind is Kind.VALUE and data.subject.isidentifier() and (data.value or _BY_CALL.search(data.quote)):
             key = ("name", self._frames[data.step], data.subject)
         elif data.kind is Kind.OUTPUT and isinstance(record, schema.Out):
             key = ("output", record.s)

@@ -20,10 +20,9 @@ from groundbox.trace.claims.items import is_shallow, statements
 from groundbox.trace.claims.model import Claim, Kind, Number
 from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
+from groundbox.trace.record.quoting import QUOTED, code_spans
 from groundbox.values.numbers import ORDINALS, TIMES, UNITS
 
-_CODE: Final = re.compile(r"`([^`\n]*)`")
-_QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
 _SIGN: Final = re.compile(r"==|!=|<=|>=|<<|>>|\*\*|//|->|[<>*/%|&^~@%\[{]|(?<=[\w)\]}'\"] )[-+](?= )")
 _WORD: Final = re.compile(r"[^\W\d_]\w*(?:['-][^\W\d]\w*)*|_\w+")
 _COUNTED: Final = {
@@ -192,11 +191,11 @@ class _Held:
         self._start = sentence.start
         self._claims = sentence.claims
         self._said = text[sentence.start : sentence.end]
-        self._code = [found.span() for found in _CODE.finditer(self._said)]
+        self._code = code_spans(self._said)
         bare = _blank(self._said, self._code)
         # Code and quoted values are blanked, and not cut out: places stay what they are in the sentence. So is the
         # function that answers, which stands without backticks and may have any word for a name, such as `first`.
-        bare = _blank(bare, [found.span() for found in _QUOTED.finditer(bare)])
+        bare = _blank(bare, [found.span() for found in QUOTED.finditer(bare)])
         answers = [(data, each.start, each.end) for data, each in self._claims if data.kind is Kind.ANSWER]
         spans = {(at - self._start, end - self._start) for data, at, end in answers if text[at:end] == data.subject}
         self._bare = _blank(bare, [found.span() for found in _WORD.finditer(bare) if found.span() in spans])
@@ -351,7 +350,7 @@ def _parts(code: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _signs_of(code: str) -> frozenset[str]:
-    return frozenset(_SIGN.findall(_QUOTED.sub(" ", code)))
+    return frozenset(_SIGN.findall(QUOTED.sub(" ", code)))
 
 
 def _signs(data: ClaimData) -> frozenset[str]:
@@ -360,7 +359,7 @@ def _signs(data: ClaimData) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _names_of(code: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(_QUOTED.sub(" ", code)))
+    return frozenset(_WORD.findall(QUOTED.sub(" ", code)))
 
 
 def _names(data: ClaimData) -> frozenset[str]:

@@ -224,8 +224,9 @@ class Walk:
             self.left -= 1
             if not isinstance(call, schema.Call) or not is_of(call, name) or call.f not in self._given:
                 continue
-            # The last ones: a method has its object in front.
-            given = list(call.args.values())[-len(node.args) :] if node.args else []
+            # A method has its object in front; parameters with defaults come after those that are given.
+            front = 1 if next(iter(call.args), "") in ("self", "cls") and len(node.args) < len(call.args) else 0
+            given = list(call.args.values())[front : front + len(node.args)]
             fits = [self.is_given(one, other, self.frame) for one, other in zip(node.args, given, strict=False)]
             if node.keywords or (len(given) == len(node.args) and (None in fits or all(fits))):
                 makes = call.name.endswith(".__init__") and name != "__init__"

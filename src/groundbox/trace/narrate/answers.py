@@ -20,10 +20,13 @@ def answer_of(trace: Trace) -> Sentence:
     root, module = trace.structure.root(entry.call), trace.structure.root("<module>")
     if root is None and module is not None and module.outcome == "unwind":
         return _raised(trace, module, "the program")
-    # The program has bound the name to something of the library, as by `main = sorted`.
+    # The program may have bound the name to something of the library, as by `main = sorted`.
     if root is None and module is not None and entry.call in trace.state_at(module.last).names(module.frame):
         told = claim(ClaimKind.ANSWER, [module.last], module.frame, entry.call, "")
         text = f"The record holds nothing of {entry.call}, which is no code of the program."
+        if trace.structure.syntax.has_code(entry.call):
+            # Its arguments were none that it takes, or it is a generator that nobody has asked for anything.
+            text = f"The record holds no call of {entry.call}."
         return Sentence(text=text, claims=(told,))
     if root is None or root.outcome == "open":
         return _unfinished(trace, entry.call)

@@ -13,12 +13,13 @@ import bisect
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from groundbox.trace.narrate.narration import Claim, ClaimKind, Narration, Sentence
 from groundbox.trace.narrate.phrases import Phrase
 from groundbox.trace.narrate.reasons import parallel
 from groundbox.trace.record import schema
+from groundbox.trace.record.quoting import code_spans
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import KEPT_PROGRAMS, parse, walked
 from groundbox.values.parsing import expression_of
@@ -109,8 +110,16 @@ class _Facts:
     def _next(self, claim: Claim, ref: int) -> int:
         """The next record of the claim's frame itself: where it has gone to."""
         own = self._own(claim.frame)
-        place = bisect.bisect_right(own, ref)
+        place = bisect.bisect_right(own, self._last_of(claim, ref))
         return own[place] if place < len(own) else ref
+
+    def _last_of(self, claim: Claim, ref: int) -> int:
+        """The last record of the line at `ref`, or of all lines of a statement or a header that stands on several."""
+        if self._line(claim.frame, ref) in _spread(self._tree):
+            step = self._trace.structure.step_at(ref)
+            if step is not None and step.frame == claim.frame:
+                return max(ref, step.last)
+        return ref
 
     def _pre(self, ref: int) -> int:
         """The moment before the first change of the line that record `ref` belongs to."""
@@ -141,7 +150,8 @@ class _Facts:
     def _decided(self, claim: Claim, ref: int) -> int:
         """The moment at which a condition was known: after the calls that its line made."""
         own = self._own(claim.frame)
-        place = bisect.bisect_right(own, ref)
+        last = self._last_of(claim, ref)
+        place = bisect.bisect_right(own, last)
         end = own[place] if place < len(own) else len(self._records)
         # The end of the last call that the line made and that came back to this frame.
         for at in range(end - 1, ref, -1):
@@ -209,6 +219,7 @@ class _Facts:
         refs, name, value = claim.refs, claim.subject, claim.value
         if "call" in said.slots:
             yield from self._called(claim, *said.slots["call"])
+            yield Fact("value", name, "", self._post(claim), 0, len(said))
         if said.slots.get("thing", ("", 0))[0][:1].isupper():
             thing, place = said.slots["thing"]
             yield Fact("value", thing, "", None, place, place + len(thing))
@@ -599,15 +610,15 @@ class _Facts:
     def _spoken(self, sentence: Sentence, found: Sequence[Fact]) -> Iterator[Fact]:
         """Code that a sentence only names: a loop's variable, what a loop goes through, the call that goes on."""
         text = sentence.text
-        for code in _CODE.finditer(text):
-            start, end = code.span()
-            if any(fact.start <= start and end <= fact.end and _names_it(fact, code[1]) for fact in found):
+        for start, end in code_spans(text):
+            code = text[start + 1 : end - 1]
+            if any(fact.start <= start and end <= fact.end and _names_it(fact, code) for fact in found):
                 continue
             # A name that another claim of the sentence has is meant as that claim has it.
-            if about := next((fact for fact in found if code[1] in (fact.subject, _changed(fact))), None):
+            if about := next((fact for fact in found if code in (fact.subject, _changed(fact))), None):
                 yield about._replace(start=start, end=end)
-            elif not code[1].startswith(("except", "return", "case ")):
-                yield Fact("value", code[1], "", None, start, end)
+            elif not code.startswith(("except", "return", "case ")):
+                yield Fact("value", code, "", None, start, end)
         for same in _SAME.finditer(text):
             if same[1][0].isupper() or same[1] in self._classes:
                 yield Fact("value", same[1], "", None, *same.span(1))
@@ -660,6 +671,21 @@ def _statements(tree: ast.Module) -> Mapping[int, list[ast.stmt]]:
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 found.setdefault(line, []).append(node)
     return found
+
+
+@functools.lru_cache(maxsize=KEPT_PROGRAMS)
+def _spread(tree: ast.Module) -> frozenset[int]:
+    """The lines of statements without a body, and of headers, that stand on more than one."""
+    found: set[int] = set()
+    for node in walked(tree):
+        if isinstance(node, ast.stmt):
+            first = node.lineno
+            last = (node.body[0].lineno - 1 if hasattr(node, "body") else node.end_lineno) or first
+            if isinstance(node, ast.If | ast.While):
+                last = node.test.end_lineno or first
+            if last > first:
+                found.update(range(first, last + 1))
+    return frozenset(found)
 
 
 @functools.lru_cache(maxsize=KEPT_PROGRAMS)
@@ -798,13 +824,25 @@ def _is_called(call: schema.Call, name: str) -> bool:
 
 
 def _has_arguments(call: schema.Record, code: str) -> bool:
-    """Return whether the literals among a call's arguments are among what it was given."""
+    """Return whether a call was given the literals among the arguments of its code, each at its place."""
     node = _parsed(code)
     if not isinstance(node, ast.Call) or not isinstance(call, schema.Call):
         return False
     given = list(call.args.values())
-    literals = [each.value for each in node.args if isinstance(each, ast.Constant) and each.value is not ...]
-    return all(any(type(one) is type(other) and one == other for other in given) for one in literals)
+    said = [(place, each.value) for place, each in enumerate(node.args) if _is_literal(each)]
+    named = [(each.arg, each.value.value) for each in node.keywords if _is_literal(each.value)]
+    return all(name not in call.args or _is_same(call.args[name], value) for name, value in named if name) and any(
+        all(front + place < len(given) and _is_same(given[front + place], value) for place, value in said)
+        for front in (0, 1)  # a method has its object in front
+    )
+
+
+def _is_literal(node: ast.expr) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and node.value is not ...
+
+
+def _is_same(one: object, other: object) -> bool:
+    return type(one) is type(other) and one == other
 
 
 def _function_of(code: str) -> str:

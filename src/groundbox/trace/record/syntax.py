@@ -159,6 +159,10 @@ class Syntax:
         """A line without its indentation; empty where there is none."""
         return self.lines[number - 1].strip() if 1 <= number <= len(self.lines) else ""
 
+    def has_code(self, name: str) -> bool:
+        """Return whether the program defines a function of that qualified name."""
+        return name in self._codes
+
     def code(self, name: str, line: int) -> Code | None:
         """The code that a `call` record with this qualified name and line runs, or None when it is not certain."""
         found = [c for c in self._codes.get(name, ()) if c.first <= line <= c.header_end]
