@@ -316,6 +316,15 @@ def main(n):
         n = n // 2
     return result[0][1]
 """,
+    "a backtick among characters": """\
+def main(text, marks):
+    kept = []
+    for sign in text:
+        kept.append(sign)
+        if sign in marks or sign == text[-1]:
+            kept.append("|")
+    return "".join(kept)
+""",
 }
 """Programs of a kind that once had claims which were not borne out, with what they are called with."""
 GIVEN = {
@@ -339,6 +348,7 @@ GIVEN = {
     "a test on several lines that calls": ("abc", "axc"),
     "two calls of one function in a line": (7, 5),
     "told by its call": 100,
+    "a backtick among characters": ("a`b", "ab"),
 }
 TRACES = Path(__file__).parent / "traces"
 PROGRAMS = sorted(path.stem for path in TRACES.glob("*.jsonl"))

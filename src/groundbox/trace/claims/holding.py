@@ -389,7 +389,7 @@ def _truths(placed: Placed, quote: str) -> set[str]:
     data = placed.data
     if data.kind is Kind.COUNT and data.subject.startswith("true tests"):
         return {"negative" if data.value == "0" else "positive"}
-    code = " ".join(each[0] for each in _CODE.finditer(quote))
+    code = " ".join(quote[start:end] for start, end in code_spans(quote))
     said = told(data.value).node if data.kind is Kind.TEST and data.value not in ("True", "False") else None
     node = said if said is not None else placed.claim.subject
     inner = walked(node) if node is not None else ()

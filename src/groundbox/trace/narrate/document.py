@@ -233,11 +233,11 @@ class _Facts:
                 yield Fact("value", name, text, self._post(claim, ref), start, start + len(text))
                 at = start + len(text)
             return
-        for code in _CODE.finditer(said):
-            rest = said[code.end() :]
-            if name in (code[1], _unparsed(code[1])) and rest.startswith((f" = {value}", f" is {value}")):
-                end = code.end() + len(value) + (3 if rest.startswith(" = ") else 4)
-                yield Fact("value", name, value, self._post(claim), code.start(), end)
+        for start, end in code_spans(said):
+            code, rest = said[start + 1 : end - 1], said[end:]
+            if name in (code, _unparsed(code)) and rest.startswith((f" = {value}", f" is {value}")):
+                end += len(value) + (3 if rest.startswith(" = ") else 4)
+                yield Fact("value", name, value, self._post(claim), start, end)
                 return
 
     def _came_about(self, claim: Claim, said: Phrase, name: str) -> Iterator[Fact]:
@@ -451,7 +451,8 @@ class _Facts:
         if start < 0:  # words that name it otherwise claim no call
             return
         end = start + len(shown) + 2
-        given = [f"{code[1]}=..." for code in _CODE.finditer(said, end) if said.startswith(" = ", code.end())]
+        spans = ((at, after) for at, after in code_spans(said) if at >= end and said.startswith(" = ", after))
+        given = [f"{said[at + 1 : after - 1]}=..." for at, after in spans]
         made = self._records[claim.refs[0]]
         if isinstance(made, schema.Call) and len(given) < len(made.args) - (
             next(iter(made.args), "") in ("self", "cls")
