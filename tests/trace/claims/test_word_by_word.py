@@ -427,3 +427,45 @@ def test_an_iteration_without_a_body_changes_nothing_though_its_header_calls(rec
 
     assert any("nothing changes" in each.text or "nothing is changed" in each.text for each in narrations)
     assert all(prove(each.text, trace, claims=document(each, trace), strict=True).passes for each in narrations)
+
+
+TWO_CALLS = """
+def pair(n):
+    return [n, n + 1]
+
+def main(k):
+    a = pair(k)
+    b = pair(k + 1)
+    return a + b
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "about", "is_so"),
+    [
+        ("a", "pair(1)", "a", True),
+        ("b", "pair(2)", "b", True),
+        ("a", "pair(2)", "a", False),
+        ("b", "pair(1)", "b", False),
+        ("a", "pair(2)", "b", False),
+        ("b", "pair(2)", "", False),
+    ],
+    ids=["so", "so of the other", "another call", "an earlier call", "another name's claim", "not claimed"],
+)
+def test_a_value_that_is_told_by_its_call_is_what_that_call_returned(recorded, name, call, about, is_so):
+    trace = recorded(TWO_CALLS, "main", 1)
+    calls = [at for at, each in enumerate(trace.records) if isinstance(each, schema.Call) and each.name == "pair"]
+    given = {each.name: at for at, each in enumerate(trace.records) if isinstance(each, schema.Set)}
+    text = f"`{name}` is the list that `{call}` returned."
+    claims = [
+        {"kind": "call", "subject": call, "value": "", "step": calls[call == "pair(2)"], "quote": f"`{call}`"},
+        {"kind": "value", "subject": name, "value": "", "quote": f"`{name}`"},
+    ]
+    if about:
+        quote = text.removesuffix(".")
+        claims.append({"kind": "value", "subject": about, "value": call, "step": given[about], "quote": quote})
+    document = {"schema": "groundbox.claims/1", "sentences": [{"text": text, "claims": claims}]}
+
+    proof = prove(text, trace, claims=document, strict=True)
+
+    assert all(word.covered for word in (*proof.words, *proof.numbers)) is is_so

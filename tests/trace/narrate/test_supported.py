@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+import groundbox as gb
 from groundbox.trace.narrate.narrator import narrate
 from groundbox.trace.record.schema import Fold
 
@@ -408,10 +409,27 @@ def main(order, rows):
 """
 
 
+ITEMS_OF_AN_ARRAY = """\
+import numpy as np
+
+def main(numbers):
+    weights = np.array(numbers)
+    last = weights[-1]
+    first = weights[0] * 2
+    return float(last + first)
+"""
+
+
+# In a sandbox, whose environment has NumPy.
 @pytest.mark.parametrize("style", ["prose", "steps"])
-def test_every_claim_about_arrays_is_supported(recorded, unproven, style):
-    pytest.importorskip("numpy")
-    trace = recorded(ARRAYS, "main", 0, [[0, 1, 0], [1, 0, 1]])
+@pytest.mark.parametrize(
+    ("program", "args"),
+    [(ARRAYS, [0, [[0, 1, 0], [1, 0, 1]]]), (ITEMS_OF_AN_ARRAY, [[1.5, 2.25]])],
+    ids=["arrays", "items"],
+)
+def test_every_claim_about_arrays_is_supported(unproven, program, args, style):
+    trace = gb.run(program, mode="call", call="main", args=args, trace=True).trace
+    assert trace is not None
 
     for seed in range(3):
         assert unproven(narrate(trace, style=style, seed=seed), trace) == []

@@ -17,6 +17,7 @@ from groundbox.values.unknown import Unknown
 
 _CONSTANTS: Final = {"inf": math.inf, "nan": math.nan}
 """Names by which values of floats are written."""
+_BY_CALL: Final = re.compile(r" the \w+ that `[^`]*` returned$")
 _ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
 
 
@@ -40,6 +41,11 @@ def told(text: str) -> Told:
     if len(text) > MOST_CODE:
         return Told(None, known=False, value=None)
     return _told(text)
+
+
+def tells_by_call(data: ClaimData) -> bool:
+    """Return whether a claim is that its subject is what a call returned, in these words."""
+    return bool(data.value and data.quote.startswith(f"`{data.subject}` ") and _BY_CALL.search(data.quote))
 
 
 def spoken_of(data: ClaimData) -> str:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeGuard
 from groundbox.trace.claims.data import ClaimData
 from groundbox.trace.claims.model import Claim, Kind
 from groundbox.trace.record import schema
+from groundbox.trace.record.quoting import QUOTED
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.value import ref_of
 from groundbox.values.unknown import Unknown
@@ -25,9 +26,6 @@ _PASSES_OVER: Final = re.compile(
     r"\b(?:left out|iterations \d+ to \d+|ran without|not told|runs \d+ times?|goes round|down to|after which|"
     r"after that|after it|and then)\b|\b[Aa]fter `",
 )
-_QUOTED: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
-_BY_CALL: Final = re.compile(r" the \w+ that `[^`]*` returned$")
-"""A value that is told by the call whose result it is."""
 _EFFECTS: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out, schema.Call, schema.Raise)
 _ENDS: Final = (schema.Return, schema.Unwind, schema.Yield)
 _STEPS: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.MUTATION, Kind.ITERATION})
@@ -60,11 +58,14 @@ class Untold:
         if at < 0:
             return False
         frame = self._frames[at]
-        before = (self._records[place] for place in range(at, -1, -1))
+        header = self._records[at]
         # A header that calls a function goes on without a line of its own.
-        header = next((r for r in before if isinstance(r, schema.Line | schema.Iteration) and r.f == frame), None)
-        if header is None:
-            return False
+        while not isinstance(header, schema.Line | schema.Iteration) or header.f != frame:
+            at -= 1
+            self._left -= 1
+            if at < 0 or self._left < 0:
+                return False
+            header = self._records[at]
         begun = isinstance(header, schema.Iteration)
         for record in itertools.islice(self._records, step + 1, None):
             self._left -= 1
@@ -110,7 +111,7 @@ class Untold:
     def gaps(self, text: str, claims: Sequence[tuple[ClaimData, Claim]]) -> list[int]:
         """Sentences before which an update is left out, of a text that goes forward."""
         # Words in a printed text are the program's. The same length, since places count.
-        said = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
+        said = QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
         over = [each.start() for each in _PASSES_OVER.finditer(said)]
         told: dict[_Key, tuple[int, int]] = {}
         found: set[int] = set()
@@ -139,7 +140,7 @@ class Untold:
         record = self._records[data.step]
         if isinstance(record, schema.Mutate) and (data.kind is Kind.MUTATION or self._tells_whole(data, record)):
             key: _Key = ("object", record.id)
-        elif data.kind is Kind.VALUE and data.subject.isidentifier() and (data.value or _BY_CALL.search(data.quote)):
+        elif data.kind is Kind.VALUE and data.value and data.subject.isidentifier():
             key = ("name", self._frames[data.step], data.subject)
         elif data.kind is Kind.OUTPUT and isinstance(record, schema.Out):
             key = ("output", record.s)

@@ -8,6 +8,7 @@ records is used here. The run up to a record, in which subjects are worked out, 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import heapq
 import re
@@ -21,11 +22,12 @@ from groundbox.trace.claims.data import MOST_CLAIMS, MOST_CODE, ClaimData
 from groundbox.trace.claims.items import statements
 from groundbox.trace.claims.model import Judged, Kind, Status, not_found, refuted
 from groundbox.trace.claims.run import Run
-from groundbox.trace.claims.told import Told, parsed_call, parsed_code, told
+from groundbox.trace.claims.told import Told, parsed_call, parsed_code, tells_by_call, told
 from groundbox.trace.claims.walk import NOWHERE
 from groundbox.trace.record import schema
 from groundbox.trace.record.operands import range_of
 from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.syntax import walked
 from groundbox.trace.record.value import ref_of
 from groundbox.values.equal import as_told
 from groundbox.values.literals import shown
@@ -82,6 +84,13 @@ def verify(claims: Sequence[ClaimData], trace: Trace, run: Run, search: Callable
     return judged
 
 
+def _may_differ(argument: ast.expr, target: ast.expr) -> bool:
+    """Return whether an argument may be another value when its call has returned: `x = f(x)`, `y = f([])`."""
+    changing = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+    names = {each.id for each in walked(target) if isinstance(each, ast.Name)}
+    return any(isinstance(each, changing) or getattr(each, "id", None) in names for each in walked(argument))
+
+
 class _Judge(CallWalk):
     """Holds claims against the run up to a record."""
 
@@ -107,6 +116,8 @@ class _Judge(CallWalk):
         step = self.state.t
         if not claim.value:
             return self.spoken(claim)
+        if tells_by_call(claim):
+            return self._is_result(claim, node)
         said = told(claim.value)
         # `3 + 5` for `a + b`: not only the sum has to be right, each part has to.
         is_code = said.node is not None and (said.worked or not said.known)
@@ -136,6 +147,19 @@ class _Judge(CallWalk):
         if found.status is Status.REFUTED and self._has_changed_something(node):
             return not_found(f"`{cut(claim.subject)}` was worked out before record {step}")
         return found
+
+    def _is_result(self, claim: ClaimData, node: ast.expr) -> Judged:
+        """Judge that a name has what a call of its line returned: the object itself, where it is one."""
+        step, (call, _) = self.state.t, parsed_call(claim.value)
+        given = NOWHERE
+        if isinstance(call, ast.Call):
+            arguments = [ast.Name("·", ast.Load()) if _may_differ(each, node) else each for each in call.args]
+            with contextlib.suppress(Unknown):
+                given = self.returned(ast.Call(call.func, arguments, call.keywords))
+        # A call may go to what a property gives, which is recorded as another call: so nothing is refuted.
+        if given is NOWHERE or self.raw(node) != given:
+            return not_found(f"that `{cut(claim.value)}` returned it is not known at record {step}")
+        return Judged(Status.SUPPORTED, step)
 
     def _has_changed_something(self, node: ast.expr) -> bool:
         """Return whether the line under way gives this expression's value away, and has changed an object by now."""

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace.claims.data import MOST_CODE, ClaimData
 from groundbox.trace.claims.items import is_shallow, statements
 from groundbox.trace.claims.model import Claim, Kind, Number
-from groundbox.trace.claims.told import parsed_code, spoken_of, told
+from groundbox.trace.claims.told import parsed_code, spoken_of, tells_by_call, told
 from groundbox.trace.claims.untold import Untold
 from groundbox.trace.record.quoting import QUOTED, code_spans
 from groundbox.values.numbers import ORDINALS, TIMES, UNITS
@@ -122,6 +122,8 @@ _NEEDS: Final = (
     # calls and their ends
     _need(r"(?:is|was) called|instantiated|runs with", Kind.CALL),
     _need(r"is made|this makes", Kind.CALL, Kind.VALUE),
+    # The call between them is blanked.
+    _need(r"the \w+ that\s+returned", Kind.VALUE)._replace(fits=tells_by_call),
     _need(r"has nothing more to give|is exhausted", Kind.RETURN, value=""),
     _need(r"returned|returns|gives back|gives|yields|to return", Kind.RETURN, Kind.ANSWER, Kind.CALL, Kind.VALUE),
     _need(r"the `?(?:return)?`? *is reached|the function ends here", Kind.STATEMENT, of="^return$"),

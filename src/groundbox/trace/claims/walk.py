@@ -213,9 +213,9 @@ class Walk:
 
     def result(self, node: ast.Call) -> Any:
         """Return what the program's function gave when the line under way called it. Raises Unknown."""
-        return handled_value(self.state, self._returned(node))
+        return handled_value(self.state, self.returned(node))
 
-    def _returned(self, node: ast.Call) -> schema.V:
+    def returned(self, node: ast.Call) -> schema.V:
         """Return what the program's function gave when the line under way called it; of a class, its new object."""
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         found: list[schema.V] = []
@@ -271,7 +271,7 @@ class Walk:
         if isinstance(node, ast.Name):
             return self.state.lookup(self.frame, node.id)
         if isinstance(node, ast.Call):
-            return self._returned(node)
+            return self.returned(node)
         if not isinstance(node, ast.Attribute | ast.Subscript):
             return NOWHERE
         owner = self._found(node.value)

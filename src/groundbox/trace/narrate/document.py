@@ -219,7 +219,9 @@ class _Facts:
         refs, name, value = claim.refs, claim.subject, claim.value
         if "call" in said.slots:
             yield from self._called(claim, *said.slots["call"])
-            yield Fact("value", name, "", self._post(claim), 0, len(said))
+            if said.kind == "value.is_call.again":
+                name, call = (said.slots[slot][0].strip("`") for slot in ("name", "call"))
+                yield Fact("value", name, call, self._post(claim), 0, len(said))
         if said.slots.get("thing", ("", 0))[0][:1].isupper():
             thing, place = said.slots["thing"]
             yield Fact("value", thing, "", None, place, place + len(thing))
