@@ -469,3 +469,44 @@ def test_a_value_that_is_told_by_its_call_is_what_that_call_returned(recorded, n
     proof = prove(text, trace, claims=document, strict=True)
 
     assert all(word.covered for word in (*proof.words, *proof.numbers)) is is_so
+
+
+THREE_VALUES = """
+def main():
+    x = 1
+    y = 1
+    x = 2
+    x = 3
+    z = 3
+    return x
+"""
+
+
+def test_an_update_is_missed_though_the_values_beside_it_are_claimed_of_other_names(recorded):
+    trace = recorded(THREE_VALUES, "main")
+    sets = [at for at, each in enumerate(trace.records) if isinstance(each, schema.Set) and each.name in "xyz"]
+    first, _, _, last, other_last = sets
+    texts = ["`x` is set to 1.", "`x` is set to 3."]
+    claims = [
+        [("x", "1", first, "`x`"), ("y", "1", sets[1], "1")],
+        [("x", "3", last, "`x`"), ("z", "3", other_last, "3")],
+    ]
+    sentences = [
+        {
+            "text": text,
+            "claims": [
+                {"kind": "value", "subject": subject, "value": value, "step": step, "quote": quote}
+                for subject, value, step, quote in row
+            ],
+        }
+        for text, row in zip(texts, claims, strict=True)
+    ]
+
+    proof = prove(
+        " ".join(texts),
+        trace,
+        claims={"schema": "groundbox.claims/1", "sentences": sentences, "order": "forward"},
+        strict=True,
+    )
+
+    assert proof.gaps == [1]

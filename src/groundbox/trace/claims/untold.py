@@ -117,8 +117,11 @@ class Untold:
         found: set[int] = set()
         # Calls of which only the result is told leave out all of their updates, and say so by that.
         inside = {self._frames[data.step] for data, _ in claims if data.kind in _STEPS and self._is_step(data.step)}
+        # A name in the condition of a loop is claimed with the value that its sentence tells further on.
+        tells = {(claim.sentence, data.subject, data.step) for data, claim in claims if not _is_named_only(data)}
         for data, claim in sorted(claims, key=lambda each: (each[1].sentence, each[1].start)):
-            update = None if _is_named_only(data) else self._update(data)
+            is_told = (claim.sentence, data.subject, data.step) in tells
+            update = None if _is_named_only(data) and is_told else self._update(data)
             if update is None or claim.sentence < 0:
                 continue
             number, end = told.get(update.key, (update.number, claim.end))
@@ -197,7 +200,7 @@ class Untold:
 
 
 def _is_named_only(data: ClaimData) -> bool:
-    """Return whether the words of a claim are its subject alone, as in the condition of a loop, and tell no value."""
+    """Return whether the words of a claim are its subject alone, and tell no value."""
     return data.quote.strip("`") == data.subject
 
 
