@@ -14,7 +14,7 @@ import pytest
 
 import groundbox
 from groundbox.jail import cgroup
-from groundbox.sandbox import readahead
+from groundbox.sandbox import languages, readahead
 from groundbox.sandbox import worker as workers
 from groundbox.sandbox.readahead import Mapped, mapped_code, pid_of, read_ahead
 from groundbox.sandbox.sandbox import load_of
@@ -214,6 +214,20 @@ def test_a_file_is_read_again_when_a_minute_has_passed(file, monkeypatch, again_
     read_ahead([str(file)])
 
     assert _becomes_cached(str(file), within_s=0.5 if again_s else 10) is not bool(again_s)
+
+
+def test_programs_of_other_languages_are_read_beside_the_event_loop(monkeypatch):
+    read_by = []
+    monkeypatch.setattr(languages, "_FOUND", set())
+    monkeypatch.setattr(languages, "_read_ahead", lambda program: read_by.append(threading.current_thread()))
+
+    async def run_it_twice():
+        async with groundbox.AsyncSandbox() as box:
+            return [await box.run("echo hello", language="shell") for _ in range(2)]
+
+    assert [each.stdout for each in asyncio.run(run_it_twice())] == ["hello\n", "hello\n"]
+    assert len(read_by) == 1
+    assert read_by[0] is not threading.main_thread()
 
 
 def test_another_file_of_that_name_is_left_alone(file):

@@ -218,6 +218,21 @@ def missing(language: str) -> LanguageUnavailable | None:
     return LanguageUnavailable(language, needs.program, needs.advice)
 
 
+async def require(language: str) -> None:
+    """Look for what a guest needs, in a thread the first time: then whole programs are read ahead.
+
+    Raises:
+        LanguageUnavailable: It is not where guests would find it.
+    """
+    needs = find(language).NEEDS
+    if needs is None or needs.program in _FOUND:
+        return
+    import asyncio
+
+    if lacking := await asyncio.to_thread(missing, language):
+        raise lacking
+
+
 def optional(runtime: Runtime, name: Literal["screen", "study", "finish", "resident"]) -> Any:
     """One of the functions that a runtime may leave out."""
     return getattr(runtime, name, None)

@@ -431,8 +431,7 @@ class AsyncSandbox:
         runtime = languages.find(language)
         languages.check_options(language, runtime, program.options)
         frame = runtime.order(program)
-        if runtime.NEEDS is not None and (missing := languages.missing(language)):
-            raise missing
+        await languages.require(language)
         recorded = trace_options(trace, language)
         limits = self.limits
         if wall_s is not None:
