@@ -15,9 +15,12 @@ def built(python: str, folder: Path) -> Path | build.NotBuilt:
     Args:
         folder: Kept from one run of the tests to the next, such as one of pytest's cache.
     """
+    target = build.ask(Path(python))
+    if isinstance(target, build.NotBuilt):
+        return target
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        key = hashlib.sha256(f"{build.sources_sha256()} {python}".encode()).hexdigest()[:16]
+        key = hashlib.sha256(f"{build.sources_sha256()} {target}".encode()).hexdigest()[:16]
         into = folder / key
         into.mkdir(exist_ok=True)
         found = next(into.glob("*.so"), None)

@@ -66,6 +66,28 @@ def test_at_exit_the_engine_closes_in_its_loops_thread_and_not_in_a_forks():
     assert (ended.stdout, ended.stderr) == ("groundbox\n", "")
 
 
+_LEAVES_A_GROUP_WITH_PAGES = """
+import os, threading, time
+import groundbox as gb
+from groundbox.jail.cgroup import Cgroup
+from groundbox.sandbox import engine
+
+Cgroup.renewed, Cgroup.holds_pages = lambda self: None, lambda self: True
+engine._SWEEP_S = 3600
+gb.run("1", profile="bare")
+time.sleep(0.3)
+start = threading.Thread.start
+threading.Thread.start = lambda self: (os.write(1, self.name.encode()), start(self))
+"""
+
+
+def test_at_exit_the_engine_starts_no_thread():
+    command = [sys.executable, "-c", _LEAVES_A_GROUP_WITH_PAGES]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert (ended.stdout, ended.stderr) == ("", "")
+
+
 def test_work_can_be_awaited_from_any_event_loop():
     box = gb.Sandbox(profile="bare")
 
