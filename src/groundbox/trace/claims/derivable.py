@@ -220,14 +220,27 @@ class _Reader:
         if fact.value is None or fact.t == fact.key[0]:
             return ""
         for label in course.closures.get((fact.key, fact.t), ()):
-            touched = course.touches.get(label, ())
-            between = touched[bisect.bisect_right(touched, fact.key[0]) : bisect.bisect_right(touched, fact.t)]
-            for at in reversed(between):
-                if self._is_whole_since(label, at, fact.t + 1):
-                    break
-                if (at, "") not in self._known and at not in told:
-                    return self._since(f"what is in `{fact.key[1]}`", " since", at)
+            at = self._unknown_change(label, fact.t + 1, since=fact.key[0], told=told)
+            if at is not None:
+                return self._since(f"what is in `{fact.key[1]}`", " since", at)
         return ""
+
+    def _unknown_change(
+        self, label: int, upto: int, *, since: int = -1, told: Collection[int] = (), own: Step | None = None
+    ) -> int | None:
+        """The record because of which an object's content is not known before another one; None if it is known.
+
+        Args:
+            since: The record after which changes are looked at.
+            told: Records that are told now.
+            own: The step whose changes do not count.
+        """
+        for at in self._course.before(("content", label, ""), upto, own):
+            if at <= since or self._is_whole_since(label, at, upto):
+                return None
+            if (at, "") not in self._known and at not in told:
+                return at
+        return None
 
     def _missing_of(self, key: Key, *, items: bool, depth: int = 0) -> str:
         course = self._course
@@ -283,19 +296,17 @@ class _Reader:
 
     def _missing_read(self, read: Read, step: Step, upto: int) -> str:
         course = self._course
-        if read.kind == "name":
-            found = course.version(read.owner, read.name, upto, step)
-            if found is None or self._knows_name(found, read.name):
-                return ""
-            return self._since(read.words, ", set by", found)
-        if read.kind == "attribute":
-            touched = course.attributes.get((read.owner, read.name), ())
-            last = _last_before(touched, upto, step, course)
-            if last is None or (last, "") in self._known or self._is_whole_since(read.owner, last, upto):
-                return ""
-            return f"{read.words} as line {course.step_of[last].line} left it" if course.step_of[last] else read.words  # type: ignore[union-attr]
-        last = self._stale(read.owner, step, upto)
-        return "" if last is None else self._since(f"what is in {read.words}", " since", last)
+        kind, owner, name = read.place
+        if kind == "content":
+            at = self._unknown_change(owner, upto, own=step)
+            return "" if at is None else self._since(f"what is in {read.words}", " since", at)
+        at = next(course.before(read.place, upto, step), None)
+        if kind == "name":
+            return "" if at is None or self._knows_name(at, name) else self._since(read.words, ", set by", at)
+        if at is None or (at, "") in self._known or self._is_whole_since(owner, at, upto):
+            return ""
+        made = course.step_of[at]
+        return read.words if made is None else f"{read.words} as line {made.line} left it"
 
     def _since(self, words: str, since: str, at: int) -> str:
         """Words with the line that a record belongs to, if it is known."""
@@ -330,21 +341,6 @@ class _Reader:
                 self._known.add(key)
                 self._keep_whole(course.closures.get((key, at), ()), at)
         return not self._implicit[key]
-
-    def _stale(self, label: int, step: Step, upto: int) -> int | None:
-        """The touch of an object because of which its content is not known, or None."""
-        course = self._course
-        touched = course.touches.get(label, ())
-        place = bisect.bisect_left(touched, upto) - 1
-        whole = self._whole.get(label, ())
-        reached = bisect.bisect_left(whole, upto) - 1
-        since = whole[reached] if reached >= 0 else -1
-        while place >= 0 and touched[place] > since:
-            at = touched[place]
-            if not ((at, "") in self._known or (course.step_of[at] is step and at >= step.at)):
-                return at
-            place -= 1
-        return None
 
     def _is_whole_since(self, label: int, at: int, upto: int) -> bool:
         whole = self._whole.get(label, ())
@@ -413,13 +409,6 @@ class _Reader:
     def _keep_whole(self, labels: Iterable[int], at: int) -> None:
         for label in labels:
             bisect.insort(self._whole.setdefault(label, []), at)
-
-
-def _last_before(touched: Sequence[int], upto: int, step: Step, course: RunSteps) -> int | None:
-    place = bisect.bisect_left(touched, upto) - 1
-    while place >= 0 and course.step_of[touched[place]] is step and touched[place] >= step.at:
-        place -= 1
-    return touched[place] if place >= 0 else None
 
 
 def _is_as_told(told: str, recorded: str) -> bool:

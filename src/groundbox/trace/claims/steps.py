@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ast
 import bisect
-from collections.abc import Iterable, Iterator, Sequence
+import copy
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from groundbox.trace.record import schema
@@ -38,6 +40,8 @@ _LEAVING: Final = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 Key: TypeAlias = tuple[int, str]
 """A record, and of records that set several names the name."""
+Place: TypeAlias = tuple[str, int, str]
+"""What records change: a `name` of a frame, an `attribute` of an object, or the `content` of one, without a name."""
 
 
 class Fact(NamedTuple):
@@ -115,26 +119,24 @@ class Step:
 
 
 class Read(NamedTuple):
-    """Something that a step read: a name of a frame, an attribute of an object, or the content of an object."""
+    """A place that a step read, in the words of the program."""
 
-    kind: str
-    owner: int  # a frame, or a label
-    name: str
+    place: Place
     words: str
 
 
 class Frame:
-    __slots__ = ("call", "end", "is_free", "name", "number", "parent", "steps")
+    __slots__ = ("call", "end", "is_free", "name", "number", "steps")
 
     def __init__(self, at: int, record: schema.Call) -> None:
-        self.call, self.number, self.parent, self.name = at, record.f, record.p, record.name
+        self.call, self.number, self.name = at, record.f, record.name
         self.steps: list[Step] = []
         self.end = 1 << 62
         self.is_free = record.name.rpartition(".")[2] in _UNNAMED or record.body
 
 
 class RunSteps:
-    """The run as steps, versions of names and touches of objects; one pass over the records, a second one for reads."""
+    """The run as steps, and the records that changed each place; one pass over the records, a second one for reads."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -143,13 +145,11 @@ class RunSteps:
         self.module = 0
         self.entry: int | None = None
         self.step_of: list[Step | None] = []
-        self.versions: dict[tuple[int, str], list[int]] = {}
-        self.touches: dict[int, list[int]] = {}
-        self.attributes: dict[tuple[int, str], list[int]] = {}
+        self.changes: dict[Place, list[int]] = {}
         self.by_name: dict[str, list[int]] = {}
         self.closures: dict[tuple[Key, int], tuple[int, ...]] = {}
         self.texts: dict[tuple[Key, int], str] = {}
-        self.parts = _parts_by_line(trace.source)
+        self.parts, self.lambdas = _parts_by_line(trace.source)
         self.classes: set[int | None] = set()
         self._stack: list[int] = []
         for at, record in enumerate(self.records):
@@ -170,23 +170,22 @@ class RunSteps:
         step = self._here()
         match record:
             case schema.Set(name=name) | schema.Del(name=name):
-                self.versions.setdefault((self._scope(record, at), name), []).append(at)
-            case schema.Object():
-                if record.type == "class":
+                self._note(("name", self._scope(record, at), name), at)
+            case schema.Object() | schema.Mutate():
+                if isinstance(record, schema.Object) and record.type == "class":
                     self.classes.add(record.id)
-                self.touches.setdefault(record.id, []).append(at)
-                for name in record.attrs or ():
-                    self.attributes.setdefault((record.id, name), []).append(at)
-            case schema.Mutate():
-                self.touches.setdefault(record.id, []).append(at)
+                self._note(("content", record.id, ""), at)
                 for name in _changed_attributes(record):
-                    self.attributes.setdefault((record.id, name), []).append(at)
+                    self._note(("attribute", record.id, name), at)
             case schema.Fold(f=number) if number in self.frames:
                 folding = self.frames[number]
                 step = Step(number, at, record.n, (), len(folding.steps))
                 step.folded = True
                 folding.steps.append(step)
         return step
+
+    def _note(self, place: Place, at: int) -> None:
+        self.changes.setdefault(place, []).append(at)
 
     def _here(self) -> Step | None:
         """The step of the frame that runs, or of the named one around code within its expressions."""
@@ -201,7 +200,7 @@ class RunSteps:
         frame = self.frames[record.f] = Frame(at, record)
         self.by_name.setdefault(record.name, []).append(record.f)
         for name in record.args:
-            self.versions.setdefault((record.f, name), []).append(at)
+            self._note(("name", record.f, name), at)
         if record.name == "<module>" and not self.module:
             self.module = record.f
         entry = self.trace.header.entry
@@ -253,43 +252,31 @@ class RunSteps:
     def _scope(self, record: schema.Set | schema.Del, at: int) -> int:
         if record.scope == "global":
             return self.module
-        if record.scope == "nonlocal":
-            frame = self.frames.get(record.f)
-            owner = self._enclosing(frame.name, record.name, at) if frame is not None else None
-            return record.f if owner is None else owner
-        return record.f
+        around = self._around(record.f, at) if record.scope == "nonlocal" else ()
+        return next((each for each in around if ("name", each, record.name) in self.changes), record.f)
 
-    def _enclosing(self, qualname: str, name: str, t: int) -> int | None:
+    def _around(self, number: int, t: int) -> Iterator[int]:
+        """Activations of the functions around a frame's own that were called before record `t`, those within first.
+
+        Of each function the one that began last is the first: which one a closure belongs to is not recorded.
+        """
+        qualname = self.frames[number].name if number in self.frames else ""
         while ".<locals>." in qualname:
             qualname = qualname.rpartition(".<locals>.")[0]
-            # The activation that began last: which one a closure belongs to is not recorded.
-            for number in reversed(self.by_name.get(qualname, ())):
-                if self.frames[number].call < t and self.versions.get((number, name)):
-                    return number
-        return None
+            yield from (each for each in reversed(self.by_name.get(qualname, ())) if self.frames[each].call < t)
 
-    def owner(self, frame: int, name: str, t: int) -> int | None:
-        """The frame whose name is meant, or None for a builtin."""
-        if self.versions.get((frame, name)):
-            return frame
-        held = self.frames.get(frame)
-        found = self._enclosing(held.name, name, t) if held is not None else None
-        if found is not None:
-            return found
-        return self.module if self.versions.get((self.module, name)) else None
-
-    def version(self, owner: int, name: str, t: int, own: Step | None = None) -> int | None:
-        """The record that last set a name before record `t`, other than the step's own."""
-        found = self.versions.get((owner, name), ())
-        place = bisect.bisect_left(found, t) - 1
-        while place >= 0 and own is not None and self.step_of[found[place]] is own and found[place] >= own.at:
-            place -= 1
-        return found[place] if place >= 0 else None
+    def before(self, place: Place, t: int, own: Step | None = None) -> Iterator[int]:
+        """The records before record `t` that changed a place, the last one first; without those of a step itself."""
+        found = self.changes.get(place, ())
+        for number in range(bisect.bisect_left(found, t) - 1, -1, -1):
+            if own is None or self.step_of[found[number]] is not own:
+                yield found[number]
 
     def setting(self, frame: int, name: str, t: int) -> tuple[int | None, int | None]:
         """The frame whose name is meant (None for a builtin), and the record that last set it before record `t`."""
-        owner = self.owner(frame, name, t)
-        return owner, None if owner is None else self.version(owner, name, t)
+        frames = itertools.chain([frame], self._around(frame, t), [self.module])
+        owner = next((each for each in frames if ("name", each, name) in self.changes), None)
+        return owner, None if owner is None else next(self.before(("name", owner, name), t), None)
 
     def value(self, at: int, name: str) -> V:
         """Return what a record gave a name; None for a deletion."""
@@ -378,7 +365,7 @@ class _Reading:
             record = self._course.records[at]
             assert isinstance(record, schema.Call)
             if record.name.endswith("<lambda>"):
-                costs = [self._cost(node.body, whole=False) for node in self._course.parts.lambdas.get(record.n, ())]
+                costs = [self._cost(node.body, whole=False) for node in self._course.lambdas.get(record.n, ())]
                 total += max((cost for cost in costs if cost > SIMPLE_KEY), default=0)
         return total
 
@@ -393,7 +380,7 @@ class _Reading:
                     # Of `node.next` the attribute is read, and not what else is in the node.
                     self._visit(owner, bound, content=False)
                     if isinstance(node.ctx, ast.Load) and attr in held.attrs:
-                        self._reads[Read("attribute", held.label, attr, f"`{ast.unparse(node)}`")] = None
+                        self._read(("attribute", held.label, attr), ast.unparse(node))
                         if content:
                             self._content([held.attrs[attr]], ast.unparse(node))
                 else:
@@ -402,7 +389,9 @@ class _Reading:
                 self._visit(owner, bound, content=isinstance(node.ctx, ast.Load))
                 self._visit(index, bound)
             case ast.AugAssign(target=changed, value=value):
-                self._visit(_loaded(changed), bound)
+                read = copy.copy(changed)  # the same place, which the statement reads before it sets it
+                read.ctx = ast.Load()
+                self._visit(read, bound)
                 self._visit(value, bound)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -426,19 +415,20 @@ class _Reading:
         owner, found = course.setting(step.frame, name, step.at)
         if owner is None:
             return
-        if found is None:  # set within the step, as by a call that it makes
-            self._reads[Read("name", owner, name, f"`{name}`")] = None
-            return
-        value = course.value(found, name)
+        # Without a record it is set within the step, as by a call that it makes.
+        value = None if found is None else course.value(found, name)
         if course.is_code(value):
             return
-        self._reads[Read("name", owner, name, f"`{name}`")] = None
+        self._read(("name", owner, name), name)
         if content:
             self._content([value], name)
 
     def _content(self, values: list[V], words: str) -> None:
         for label in _closure(self._state, values, into_instances=False):
-            self._reads[Read("content", label, "", f"`{words}`")] = None
+            self._read(("content", label, ""), words)
+
+    def _read(self, place: Place, words: str) -> None:
+        self._reads[Read(place, f"`{words}`")] = None
 
     def _object(self, node: ast.expr) -> Obj | None:
         """Return the object that a name, attribute or item stands for, if it is recorded."""
@@ -530,17 +520,6 @@ class _Reading:
         return total
 
 
-def _loaded(target: ast.expr) -> ast.expr:
-    """The expression that reads what an augmented assignment changes."""
-    if isinstance(target, ast.Name):
-        return ast.Name(id=target.id, ctx=ast.Load())
-    if isinstance(target, ast.Attribute):
-        return ast.Attribute(value=target.value, attr=target.attr, ctx=ast.Load())
-    if isinstance(target, ast.Subscript):
-        return ast.Subscript(value=target.value, slice=target.slice, ctx=ast.Load())
-    return target
-
-
 def _closure(state: State, values: Sequence[V], *, into_instances: bool = True) -> list[int]:
     """Labels of the objects that values lead to; of instances without what they hold, if so asked."""
     found: dict[int, None] = {}
@@ -557,33 +536,29 @@ def _closure(state: State, values: Sequence[V], *, into_instances: bool = True) 
     return list(found)
 
 
-def _changed_attributes(record: schema.Mutate) -> list[str]:
+def _changed_attributes(record: schema.Object | schema.Mutate) -> list[str]:
+    if isinstance(record, schema.Object):
+        return list(record.attrs or ())
     names = [each[0] for each in record.at or () if isinstance(each, list | tuple) and len(each) == 2]
     names += [each for each in record.at or () if record.op == "remove"]
     return [*(name for name in names if isinstance(name, str)), *(record.attrs or ())]
 
 
-class _Parts(dict[int, tuple[Part, ...]]):
+def _parts_by_line(source: str) -> tuple[Mapping[int, tuple[Part, ...]], Mapping[int, list[ast.Lambda]]]:
     """Parts by line, and lambdas by the line on which they begin."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lambdas: dict[int, list[ast.Lambda]] = {}
-
-
-def _parts_by_line(source: str) -> _Parts:
-    found = _Parts()
+    parts: dict[int, tuple[Part, ...]] = {}
+    lambdas: dict[int, list[ast.Lambda]] = {}
     try:
         tree = module_of(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return found
+        return parts, lambdas
     for node in walked(tree):
         if isinstance(node, ast.Lambda):
-            found.lambdas.setdefault(node.lineno, []).append(node)
+            lambdas.setdefault(node.lineno, []).append(node)
         for part, first, last in _own_parts(node):
             for line in range(first, last + 1):
-                found[line] = (*found.get(line, ()), part)
-    return found
+                parts[line] = (*parts.get(line, ()), part)
+    return parts, lambdas
 
 
 def _own_parts(node: ast.AST) -> Iterator[tuple[Part, int, int]]:
