@@ -177,3 +177,49 @@ def test_of_a_file_without_records_of_iterations_nothing_is_said(loops):
     for line in LINES.values():
         for count in range(10):
             assert judged(older, "count", f"line {line}", str(count), len(older.records) - 1) == "not_found"
+
+
+CALLS = """\
+class Pile:
+    def __init__(self, size, step=2):
+        self.size = size
+
+    def push(self, item, times=1):
+        return item
+
+def add(one, other=0):
+    return one
+
+def gather(*items, **options):
+    return len(items)
+
+def main(n):
+    Pile(1).push(4)
+    gather(1, 2, a=1, b=2)
+    return add(n)
+"""
+
+
+@pytest.fixture(scope="module")
+def calls(recorded):
+    return recorded(CALLS, "main", 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("add", ["add(7)", "add(7, 0)", "add(one=7)", "add(7, other=...)"],
+         ["add(7, 0, 7)", "add(7, 7)", "add(7, one=7)", "add(7, more=7)", "add()", "add(7, 0, ...)"]),
+        ("Pile.push", ["pile.push(4)", "push(4, 1)", "push(4, times=1)"],
+         ["push(4, 4)", "push(4, item=4)", "push(4, 1, 1)", "push(1)"]),
+        ("Pile.__init__", ["Pile(1)", "Pile(1, 2)", "Pile(1, step=2)"], ["Pile(2)", "Pile(1, 1)", "Pile(1, 2, 1)"]),
+        ("gather", ["gather(1, 2, a=1, b=2)", "gather(1, 2, b=2, a=1)", "gather(1, 2, ...)", "gather(1, ...)"],
+         ["gather(2, 1, a=1, b=2)", "gather(1, 2, a=2, b=1)", "gather(1, a=1, b=2)", "gather(1, 2, c=1)",
+          "gather(1, 2, 1, a=1)", "gather(1, 2, 2)"]),
+    ],
+)  # fmt: skip
+def test_an_argument_is_held_against_the_parameter_that_takes_it(calls, name, right, wrong):
+    (step,) = steps(calls, "Call", name=name)
+
+    assert {call: judged(calls, "call", call, "", step) for call in right} == dict.fromkeys(right, "supported")
+    assert {call: judged(calls, "call", call, "", step) for call in wrong} == dict.fromkeys(wrong, "refuted")

@@ -46,17 +46,17 @@ class CallWalk(Walk):
         # `self.items(0)` of a property calls what the property gives.
         if self.course.is_property(call):
             return not_found("a property is given no arguments")
-        given = dict(call.args)
+        given, takes, count = dict(call.args), self.course.arguments(call), len(node.args) + len(node.keywords)
         # Arguments without a default cannot be left out, and a claim that leaves them out claims another call.
-        if len(node.args) + len(node.keywords) < self.course.required(call) - _has_object(call):
+        if count < self.course.required(call) - _has_object(call):
             return refuted(step, f"`{cut(call.name)}` was given more arguments")
-        if owner and owner[-1] != "<locals>" and len(node.args) + len(node.keywords) < len(given):
+        spreads = takes is not None and bool(takes.vararg or takes.kwarg)
+        if (owner and owner[-1] != "<locals>" and count < len(given)) or (spreads and _has_object(call)):
             given.pop(next(iter(given)))  # self
-        is_spread = self.course.spreads(call) or len(node.args) > len(given)
-        if is_spread or any(keyword.arg not in given for keyword in node.keywords):
-            return self._spread(node, given, call, texts)
-        places = [*zip(given, node.args, strict=False), *((str(each.arg), each.value) for each in node.keywords)]
-        found = (self._misfitting(argument, given[parameter], call, texts) for parameter, argument in places)
+        bound = self._bound(node, given, takes)
+        if isinstance(bound, str):
+            return refuted(step, f"`{cut(call.name)}` was given {bound}")
+        found = (self._misfitting(argument, value, call, texts) for argument, value in bound)
         return next((each for each in found if each is not None), None)
 
     def _unpacked(self, node: ast.Call, caller: int) -> ast.Call | None:
@@ -91,58 +91,37 @@ class CallWalk(Walk):
         finally:
             self.frame = own
 
-    def _spread(
-        self, node: ast.Call, given: Mapping[str, schema.V], call: schema.Call, texts: Mapping[str, str]
-    ) -> Judged | None:
-        """Arguments that `*args` and `**options` took: each has to be among what they hold, those by place in place."""
-        placed = self._by_place(node, call)
-        if placed is None:
-            return refuted(self.state.t, f"`{cut(call.name)}` was given another number of arguments")
-        for argument, value in placed:
-            if (misfit := self._misfitting(argument, value, call, texts)) is not None:
-                return misfit
-        held: list[schema.V] = []
-        keys = set(given)
-        for value in given.values():
-            obj = self.state.heap.get(ref_of(value) or 0)
-            # `*args` is a tuple, which is written in place; `**options` a dict with a label.
-            held += value["tuple"] if isinstance(value, dict) and "tuple" in value else [value]
-            pairs = [*obj.pairs.values()] if obj is not None and obj.pairs is not None else []
-            held += [option for _, option in pairs]
-            keys |= {str(key) for key, _ in pairs}
-        if any(keyword.arg is not None and keyword.arg not in keys for keyword in node.keywords):
-            return refuted(self.state.t, f"`{cut(call.name)}` was given no argument of this name")
-        # Which place each took is not known of all; each has to be among what was given.
-        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-            if all(self._misfitting(argument, value, call, texts) is not None for value in held):
-                return refuted(self.state.t, f"`{cut(call.name)}` was not given one of these arguments")
-        return None
-
-    def _by_place(self, node: ast.Call, call: schema.Call) -> list[tuple[ast.expr, schema.V]] | None:
-        """Arguments with what the call has of them, as far as that is known; None if there are too many or too few."""
-        takes = self.course.arguments(call)
-        if takes is None or any(isinstance(each, ast.Starred) for each in node.args):
-            return []
-        names = [each.arg for each in (*takes.posonlyargs, *takes.args)][_has_object(call) :]
-        named = {each.arg for each in (*takes.args, *takes.kwonlyargs)}
-        found = [(each, call.args[name]) for name, each in zip(names, node.args, strict=False) if name in call.args]
-        found += [
-            (each.value, call.args[each.arg]) for each in node.keywords if each.arg in named and each.arg in call.args
-        ]
-        rest = call.args.get(takes.vararg.arg) if takes.vararg is not None else None
-        is_named = takes.vararg is not None and any(each.arg == takes.vararg.arg for each in node.keywords)
-        if isinstance(rest, dict) and "tuple" in rest and not rest.get("elided") and not is_named:
-            extra = node.args[len(names) :]
-            if len(extra) != len(rest["tuple"]):
-                return None
-            found += zip(extra, rest["tuple"], strict=True)
-        return found
+    def _bound(
+        self, node: ast.Call, given: Mapping[str, schema.V], takes: ast.arguments | None
+    ) -> list[tuple[ast.expr, schema.V]] | str:
+        """Arguments with what was given for each, as Python binds them; what was given instead, if it binds none so."""
+        rest, options = (getattr(getattr(takes, part, None), "arg", "") for part in ("vararg", "kwarg"))
+        # Without `*args`, writers give those behind `*` by place, too.
+        names = [each.arg for each in (*takes.posonlyargs, *takes.args)] if takes is not None and rest else [*given]
+        names = [name for name in names if name in given and name != options]
+        found = list(zip(node.args, (given[name] for name in names), strict=False))
+        extra = node.args[len(names) :]
+        held = given.get(rest)
+        items = held["tuple"] if isinstance(held, dict) and "tuple" in held else []
+        is_cut = isinstance(held, dict) and bool(held.get("elided"))
+        # A last `...` stands for what is not told one by one.
+        while len(extra) > len(items) and (is_cut or options) and _is_anything(extra[-1]):
+            extra.pop()
+        if len(extra) > len(items) or (len(extra) < len(items) and not is_cut):
+            return "another number of arguments"
+        found += zip(extra, items, strict=False)
+        obj = self.state.heap.get(ref_of(given.get(options)) or 0)
+        more = {str(key): value for key, value in obj.pairs.values()} if obj is not None and obj.pairs else {}
+        more |= {name: value for name, value in given.items() if name not in names[: len(node.args)]}
+        if any(keyword.arg not in more for keyword in node.keywords):
+            return "no argument of this name"
+        return found + [(keyword.value, more[str(keyword.arg)]) for keyword in node.keywords]
 
     def _misfitting(
         self, argument: ast.expr, given: schema.V, call: schema.Call, texts: Mapping[str, str]
     ) -> Judged | None:
         """Return why an argument is not what a call was given; `...` may be anything, a name is one of the caller's."""
-        if isinstance(argument, ast.Constant) and argument.value is ...:
+        if _is_anything(argument):
             return None
         if isinstance(argument, ast.Name) and argument.id in texts:
             found = self.as_shown(ClaimData(kind=Kind.VALUE, value=texts[argument.id]), given)
@@ -193,6 +172,10 @@ class CallWalk(Walk):
 def _has_object(call: schema.Call) -> bool:
     """Return whether the first argument is the object or class that a method belongs to."""
     return next(iter(call.args), "") in ("self", "cls")
+
+
+def _is_anything(argument: ast.expr) -> bool:
+    return isinstance(argument, ast.Constant) and argument.value is ...
 
 
 def compared(claim: ClaimData, actual: Any, said: Any, step: int) -> Judged:

@@ -132,11 +132,6 @@ class Course:
         found = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "args", None)
         return found if isinstance(found, ast.arguments) else None
 
-    def spreads(self, call: schema.Call) -> bool:
-        """Return whether a function takes `*args` or `**options`."""
-        arguments = self.arguments(call)
-        return arguments is not None and bool(arguments.vararg or arguments.kwarg)
-
     def defines(self, owner: str, name: str) -> bool:
         """Return whether a class of the program has a function of its own by this name."""
         classes = (code for (_, each), code in self._codes.items() if each == owner and isinstance(code, ast.ClassDef))
