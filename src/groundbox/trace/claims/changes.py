@@ -51,80 +51,63 @@ def _item(node: ast.expr) -> ast.expr | None:
     return None if isinstance(node, ast.Constant) and node.value is ... else node
 
 
-class RecordedChange:
-    """Recorded change of an object, to be compared with one that is told."""
+def changed_items(said: SaidChange, state: State, record: schema.Mutate, before: Obj) -> list[V] | None:
+    """Return the items that came in or went out by a change as it is told; None if the record is of another one.
 
-    def __init__(self, state: State, record: schema.Mutate, before: Obj) -> None:
-        self._state = state
-        self._record = record
-        self._before = before
-        self._size = before.size
+    Args:
+        before: The object as it was before the record.
+    """
+    if record.op == "splice" and before.items is not None:
+        return _spliced(said, state, record, before)
+    keys = record.at or ()
+    if record.op == "set" and said.method == "=" and said.key is not None:
+        return next(([value] for key, value in keys if _is_key(said.key, key, state)), None)
+    if record.op in ("add", "discard"):
+        methods = {"add": ("add", "update"), "discard": ("discard", "remove", "pop", "difference_update")}
+        return list(record.items or ()) if said.method in methods[record.op] else None
+    if record.op == "remove" and said.method in ("del", "pop", "popitem"):
+        return list(keys) if said.key is None or any(_is_key(said.key, key, state) for key in keys) else None
+    return None
 
-    def items(self, said: SaidChange) -> list[V] | None:
-        """Return items that came in or went out by such a change; None if the record is of another one."""
-        record = self._record
-        if record.op == "splice" and self._before.items is not None:
-            return self._spliced(said, record.start or 0, record.removed or 0, list(record.items or ()))
-        if record.op == "set":
-            return self._placed(said)
-        if record.op in ("add", "discard"):
-            methods = {"add": ("add", "update"), "discard": ("discard", "remove", "pop", "difference_update")}
-            return list(record.items or ()) if said.method in methods[record.op] else None
-        if record.op == "remove" and said.method in ("del", "pop", "popitem"):
-            return self._removed(said)
-        return None
 
-    def _spliced(self, said: SaidChange, start: int, removed: int, items: list[V]) -> list[V] | None:
-        # Records tell a change of a list by places alone: which method it was follows from where and how many.
-        at_end = start + removed == self._size
-        if items and not removed:
-            fits = {
-                "append": at_end and len(items) == 1,
-                "extend": at_end,
-                "appendleft": start == 0 and len(items) == 1,
-                "insert": len(items) == 1 and (start == 0 if said.key is None else self._is_key(said.key, start)),
-            }
-            return items if fits.get(said.method, False) else None
-        if removed == 1 and not items:
-            held = self._before.items
-            gone = held.get(start) if held is not None else None
-            # `del xs[-1]` counts from the end, a record from the beginning.
-            key = said.key is None or self._is_key(said.key, start) or self._is_key(said.key, start - self._size)
-            fits = {
-                "pop": at_end if said.key is None else key,
-                "popleft": start == 0,
-                # It takes the first equal item, which may stand anywhere.
-                "remove": True,
-                "del": key,
-            }
-            return None if gone is None or not fits.get(said.method, False) else [gone[0]]
-        return None
+def _spliced(said: SaidChange, state: State, record: schema.Mutate, before: Obj) -> list[V] | None:
+    # Records tell a change of a list by places alone: which method it was follows from where and how many.
+    start, removed, items = record.start or 0, record.removed or 0, list(record.items or ())
+    at_end = start + removed == before.size
+    if items and not removed:
+        fits = {
+            "append": at_end and len(items) == 1,
+            "extend": at_end,
+            "appendleft": start == 0 and len(items) == 1,
+            "insert": len(items) == 1 and (start == 0 if said.key is None else _is_key(said.key, start, state)),
+        }
+        return items if fits.get(said.method, False) else None
+    if removed == 1 and not items:
+        gone = before.items.get(start) if before.items is not None else None
+        # `del xs[-1]` counts from the end, a record from the beginning.
+        key = said.key is None or any(_is_key(said.key, place, state) for place in (start, start - before.size))
+        fits = {
+            "pop": at_end if said.key is None else key,
+            "popleft": start == 0,
+            # It takes the first equal item, which may stand anywhere.
+            "remove": True,
+            "del": key,
+        }
+        return None if gone is None or not fits.get(said.method, False) else [gone[0]]
+    return None
 
-    def _placed(self, said: SaidChange) -> list[V] | None:
-        if said.method != "=" or said.key is None:
-            return None
-        for key, value in self._record.at or ():
-            if self._is_key(said.key, key):
-                return [value]
-        return None
 
-    def _removed(self, said: SaidChange) -> list[V] | None:
-        keys = list(self._record.at or ())
-        if said.key is None or any(self._is_key(said.key, key) for key in keys):
-            return keys
-        return None
-
-    def _is_key(self, said: ast.expr | str, key: V) -> bool:
-        if isinstance(said, str):
-            return bool(said == key)
-        if isinstance(said, ast.Constant) and said.value is ...:
-            return True
-        code = ast.unparse(said)
-        text = told(code)
-        if not text.known:
-            # Keys that are no literals go by their text, as cut as a telling cuts it.
-            return code in (self._state.text(key, 60), self._state.text(key, len(code) + 8))
-        try:
-            return as_told(self._state.python_value(key), text.value)
-        except Unknown:
-            return self._state.text(key, 60) == code
+def _is_key(said: ast.expr | str, key: V, state: State) -> bool:
+    if isinstance(said, str):
+        return bool(said == key)
+    if isinstance(said, ast.Constant) and said.value is ...:
+        return True
+    code = ast.unparse(said)
+    text = told(code)
+    if not text.known:
+        # Keys that are no literals go by their text, as cut as a telling cuts it.
+        return code in (state.text(key, 60), state.text(key, len(code) + 8))
+    try:
+        return as_told(state.python_value(key), text.value)
+    except Unknown:
+        return state.text(key, 60) == code

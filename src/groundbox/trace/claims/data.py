@@ -32,7 +32,7 @@ class BadClaims(ValueError):
     """A document is none of claims; the message says where it is not."""
 
 
-class ClaimData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClaimData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Claim, as `claims.schema.json` describes it.
 
     Attributes:
@@ -55,13 +55,9 @@ class ClaimData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError(f"Invalid enum value {str(self.kind)!r}: it is read from words alone")
 
     def to_dict(self) -> dict[str, Any]:
-        """The claim as JSON values."""
-        made: dict[str, Any] = {"kind": str(self.kind), "subject": self.subject, "value": self.value}
-        if self.step is not None:
-            made["step"] = self.step
-        if self.quote:
-            made["quote"] = self.quote
-        return made if self.at is None else made | {"at": self.at}
+        """The claim as JSON values; `subject` and `value` always stand there."""
+        made: dict[str, Any] = {"kind": str(self.kind), "subject": "", "value": ""} | msgspec.to_builtins(self)
+        return made
 
 
 class SentenceData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.trace.claims.arguments import WIDTHS, CallWalk, compared, cut
-from groundbox.trace.claims.changes import RecordedChange, said_change
+from groundbox.trace.claims.changes import changed_items, said_change
 from groundbox.trace.claims.course import LoopRun, header_of, header_text, lines_of, truth_of
 from groundbox.trace.claims.data import MOST_CLAIMS, MOST_CODE, ClaimData
 from groundbox.trace.claims.items import statements
@@ -453,7 +453,7 @@ class _Judge(CallWalk):
         change = said_change(claim.subject)
         if change is None:
             return not_found("its subject is no change")
-        found = RecordedChange(self.state, record, before).items(change)
+        found = changed_items(change, self.state, record, before)
         if found is None:
             return refuted(step, f"record {step} is another change", actual=record.op)
         if len(found) != 1:
