@@ -111,10 +111,6 @@ class Derivation:
         total = sum(self.values[:sentences])
         return round(sum(self.followed[:sentences]) / total, 4) if total else 1.0
 
-    def upto(self, sentences: int) -> list[Jump]:
-        """The jumps of the first sentences."""
-        return [jump for jump in self.jumps if jump.sentence < sentences]
-
 
 def derivable(sentences: Sequence[Told], trace: Trace) -> Derivation:
     """Judge each value that a telling states.

@@ -22,7 +22,6 @@ are those that stand where it stood.
 from __future__ import annotations
 
 import ast
-import bisect
 import dataclasses
 import functools
 import random
@@ -205,13 +204,8 @@ class _Telling:
 
     def line_of(self, step: int) -> int:
         """The line that the frame of a record is in, or the last one before it."""
-        lines = self._lines
-        at = bisect.bisect_right(lines, step, key=lambda line: line[0]) - 1
-        return lines[at][1] if at >= 0 else 0
-
-    @functools.cached_property
-    def _lines(self) -> list[tuple[int, int]]:
-        return [(t, record.n) for t, record in enumerate(self.trace.records) if isinstance(record, schema.Line)]
+        before = (self.trace.records[t] for t in range(step, -1, -1))
+        return next((record.n for record in before if isinstance(record, schema.Line)), 0)
 
     def other(self, value: Any, taken: frozenset[str]) -> str | None:
         """A value of the same type, as text, that is none of these."""

@@ -489,18 +489,16 @@ class _Reading:
             # The most costly item, see `MOST_OPERATIONS`.
             case ast.List() | ast.Tuple() | ast.Set() if whole:
                 return max((self._cost(child, whole=True) for child in ast.iter_child_nodes(node)), default=0)
-            case ast.UnaryOp(operand=ast.Constant()):
-                return 0
-        own = 0
-        match node:
-            case ast.BinOp() | ast.UnaryOp() | ast.Call() | ast.Subscript() | ast.IfExp() | ast.FormattedValue():
-                own = 1
             case ast.Compare(ops=ops):
                 own = len(ops)
             case ast.BoolOp(values=values):
                 own = len(values) - 1
-            case ast.AugAssign():
+            case ast.UnaryOp(operand=operand):
+                own = int(not isinstance(operand, ast.Constant))
+            case ast.AugAssign() | ast.BinOp() | ast.Call() | ast.FormattedValue() | ast.IfExp() | ast.Subscript():
                 own = 1
+            case _:
+                own = 0
         inner = whole and isinstance(node, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr | ast.NamedExpr)
         return own + sum(self._cost(child, whole=inner) for child in ast.iter_child_nodes(node))
 

@@ -168,8 +168,7 @@ class Walk:
         """Return whether two names or places hold one object; None if the expression asks for something else."""
         if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot)):
             return None
-        held = (self.raw(side) for side in (node.left, node.comparators[0]))
-        labels = [None if raw is NOWHERE else ref_of(raw) for raw in held]
+        labels = [ref_of(self.raw(side)) for side in (node.left, node.comparators[0])]
         return None if None in labels else (labels[0] == labels[1]) is isinstance(node.ops[0], ast.Is)
 
     def evaluated(self, node: ast.expr) -> Any:
@@ -203,8 +202,7 @@ class Walk:
 
     def size_of(self, node: ast.expr) -> int | None:
         """Return how many items an object has that is no plain value, as an array; None for others."""
-        raw = self.raw(node)
-        obj = None if raw is NOWHERE or raw is None else self.state.heap.get(ref_of(raw) or 0)
+        obj = self.state.heap.get(ref_of(self.raw(node)) or 0)
         if obj is None or obj.type not in ("array", "deque", "list") or "len" in self.assigned:
             return None
         if obj.type == "array":
@@ -303,10 +301,7 @@ class Walk:
             isinstance(said, ast.Constant | ast.List | ast.Dict | ast.Set | ast.Tuple | ast.UnaryOp | ast.Name)
             and (literal := closed(said))[0]
         ):
-            try:
-                return as_told(self.evaluated(node), literal[1])
-            except Unknown:
-                return None
+            return self._is_worth(node, literal[1])
         if isinstance(said, ast.Compare) and len(said.ops) == 1 and isinstance(node, ast.Compare):
             return self._fits_comparison(node, said)
         if isinstance(said, ast.Compare) and len(said.ops) == 1 and isinstance(said.ops[0], ast.Eq):
@@ -314,10 +309,11 @@ class Walk:
         if isinstance(said, ast.Call) and self._is_shown_as(node, said):
             return True
         is_display = isinstance(said, ast.Call) and isinstance(said.func, ast.Name) and said.func.id in _DISPLAYS
-        if is_display and self._is_worth(node, said):
-            return True
-        if type(node) is not type(said):
-            return self._is_worth(node, said)
+        if is_display or type(node) is not type(said):
+            made = told(ast.unparse(said)) if isinstance(said, ast.Call) else None
+            worth = self._is_worth(node, made.value) if made is not None and made.known else None
+            if worth or type(node) is not type(said):
+                return worth
         if ast.dump(node) == ast.dump(said):
             return True
         parts = list(zip(_parts(node), _parts(said), strict=False))
@@ -329,18 +325,13 @@ class Walk:
     def _is_shown_as(self, node: ast.expr, said: ast.Call) -> bool:
         """Return whether a name, attribute or item is an object that the record shows so, such as `deque([4, 9])`."""
         raw = self.raw(node) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else NOWHERE
-        if raw is NOWHERE or ref_of(raw) is None:
-            return False
         code = ast.unparse(said)
-        return self.state.text(raw, len(code) + 1) == code
+        return ref_of(raw) is not None and self.state.text(raw, len(code) + 1) == code
 
-    def _is_worth(self, node: ast.expr, said: ast.expr) -> bool | None:
-        """Return whether an expression has the value of `set()` or the like; None if that is not known."""
-        value = told(ast.unparse(said)) if isinstance(said, ast.Call) else None
-        if value is None or not value.known:
-            return None
+    def _is_worth(self, node: ast.expr, value: Any) -> bool | None:
+        """Return whether an expression has a value; None if that is not known."""
         try:
-            return as_told(self.evaluated(node), value.value)
+            return as_told(self.evaluated(node), value)
         except Unknown:
             return None
 
