@@ -209,7 +209,8 @@ def calls(recorded):
     ("name", "right", "wrong"),
     [
         ("add", ["add(7)", "add(7, 0)", "add(one=7)", "add(7, other=...)"],
-         ["add(7, 0, 7)", "add(7, 7)", "add(7, one=7)", "add(7, more=7)", "add()", "add(7, 0, ...)"]),
+         ["add(7, 0, 7)", "add(7, 7)", "add(7, one=7)", "add(7, more=7)", "add()", "add(7, 0, ...)",
+          "add(other=0)"]),
         ("Pile.push", ["pile.push(4)", "push(4, 1)", "push(4, times=1)"],
          ["push(4, 4)", "push(4, item=4)", "push(4, 1, 1)", "push(1)"]),
         ("Pile.__init__", ["Pile(1)", "Pile(1, 2)", "Pile(1, step=2)"], ["Pile(2)", "Pile(1, 1)", "Pile(1, 2, 1)"]),

@@ -47,9 +47,6 @@ class CallWalk(Walk):
         if self.course.is_property(call):
             return not_found("a property is given no arguments")
         given, takes, count = dict(call.args), self.course.arguments(call), len(node.args) + len(node.keywords)
-        # Arguments without a default cannot be left out, and a claim that leaves them out claims another call.
-        if count < self.course.required(call) - _has_object(call):
-            return refuted(step, f"`{cut(call.name)}` was given more arguments")
         spreads = takes is not None and bool(takes.vararg or takes.kwarg)
         if (owner and owner[-1] != "<locals>" and count < len(given)) or (spreads and _has_object(call)):
             given.pop(next(iter(given)))  # self
@@ -99,7 +96,8 @@ class CallWalk(Walk):
         # Without `*args`, writers give those behind `*` by place, too.
         names = [each.arg for each in (*takes.posonlyargs, *takes.args)] if takes is not None and rest else [*given]
         names = [name for name in names if name in given and name != options]
-        found = list(zip(node.args, (given[name] for name in names), strict=False))
+        taken = names[: len(node.args)]
+        found = [(argument, given[name]) for name, argument in zip(taken, node.args, strict=False)]
         extra = node.args[len(names) :]
         held = given.get(rest)
         items = held["tuple"] if isinstance(held, dict) and "tuple" in held else []
@@ -112,9 +110,12 @@ class CallWalk(Walk):
         found += zip(extra, items, strict=False)
         obj = self.state.heap.get(ref_of(given.get(options)) or 0)
         more = {str(key): value for key, value in obj.pairs.values()} if obj is not None and obj.pairs else {}
-        more |= {name: value for name, value in given.items() if name not in names[: len(node.args)]}
+        more |= {name: value for name, value in given.items() if name not in taken}
         if any(keyword.arg not in more for keyword in node.keywords):
             return "no argument of this name"
+        # Arguments without a default cannot be left out, and a claim that leaves them out claims another call.
+        if not _required(takes) <= {"self", "cls", *taken, *(keyword.arg for keyword in node.keywords)}:
+            return "more arguments"
         return found + [(keyword.value, more[str(keyword.arg)]) for keyword in node.keywords]
 
     def _misfitting(
@@ -172,6 +173,15 @@ class CallWalk(Walk):
 def _has_object(call: schema.Call) -> bool:
     """Return whether the first argument is the object or class that a method belongs to."""
     return next(iter(call.args), "") in ("self", "cls")
+
+
+def _required(takes: ast.arguments | None) -> set[str]:
+    """Parameters without a default, as far as they are known."""
+    if takes is None:
+        return set()
+    names = [each.arg for each in (*takes.posonlyargs, *takes.args)]
+    by_name = zip(takes.kwonlyargs, takes.kw_defaults, strict=True)
+    return {*names[: len(names) - len(takes.defaults)], *(each.arg for each, default in by_name if default is None)}
 
 
 def _is_anything(argument: ast.expr) -> bool:

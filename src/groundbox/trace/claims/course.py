@@ -143,14 +143,6 @@ class Course:
         decorators = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "decorator_list", ())
         return any(isinstance(each, ast.Name) and each.id in ("property", "cached_property") for each in decorators)
 
-    def required(self, call: schema.Call) -> int:
-        """Return how many arguments a function has to be called with, its object counted; 0 if that is not known."""
-        arguments = self.arguments(call)
-        if arguments is None:
-            return 0
-        keywords = sum(default is None for default in arguments.kw_defaults)
-        return len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults) + keywords
-
     def _line(self, frame: _Frame, step: int, line: int) -> None:
         # A line outside of the innermost loop has left it, however.
         while frame.open and not frame.open[-1].loop.has(line):
@@ -284,30 +276,23 @@ class Lines:
 
 def truth_of(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
     """Return how a condition came out, by the outcomes of its parts; None if one that decides is not told."""
-    try:
-        return _truth(condition, told)
-    except RecursionError:
-        return None
-
-
-def _truth(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
     # A part may be told as a whole, as an inner `and` is whose value is used.
     if (outcome := told.get(range_of(condition))) is not None:
         return outcome
     match condition:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            inner = _truth(operand, told)
+            inner = truth_of(operand, told)
             return None if inner is None else not inner
         case ast.BoolOp(op=op, values=values):
             # The first that decides ends it; what is not told of it may have ended it, too.
             for value in values[:-1]:
-                outcome = _truth(value, told)
+                outcome = truth_of(value, told)
                 if outcome is not isinstance(op, ast.And):
                     return outcome
-            return _truth(values[-1], told)
+            return truth_of(values[-1], told)
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            chosen = _truth(test, told)
-            return None if chosen is None else _truth(body if chosen else orelse, told)
+            chosen = truth_of(test, told)
+            return None if chosen is None else truth_of(body if chosen else orelse, told)
         case ast.Constant(value=value):
             return bool(value)
     return None
