@@ -32,9 +32,7 @@ class CallWalk(Walk):
             return not_found("its subject is no call")
         said = function.id if isinstance(function, ast.Name) else function.attr
         owner = call.name.split(".")[:-1]
-        of_class = (
-            function.value.id if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) else ""
-        )
+        of_class = getattr(getattr(function, "value", None), "id", "")
         # `Stack.push(s, 1)` names its class: a method of another class by that name is another one.
         is_other = owner[-1:] != [of_class] and self.course.defines(of_class, said)
         if is_other or not is_of(call, said):

@@ -86,15 +86,10 @@ class Run:
         raised = self.happened.raised
         return raised[-1] if self._trace.header.outcome == "error" and raised else None
 
-    @property
-    def named(self) -> frozenset[str]:
-        """Names, and words for them."""
-        return self.names | _TYPES.keys()
-
     def is_closed(self, node: ast.expr) -> bool:
         """Return whether an expression has no name of the program, and none of the words for them."""
-        named = self.named
-        return not any(isinstance(each, ast.Name) and each.id in named for each in ast.walk(node))
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        return names.isdisjoint(self.names) and names.isdisjoint(_TYPES)
 
     @functools.cached_property
     def uses_xor(self) -> bool:
@@ -326,7 +321,7 @@ class Run:
                     return Seen(step, others, whole)
                 else:
                     early = step if early is None else early
-        return Seen(early, others, whole and not _is_described(expression))
+        return Seen(early, others, whole and not _described(expression))
 
     def _over_time(self, expression: ast.expr, after: int) -> Iterator[tuple[int, Any]]:
         """The values of an expression, each once before and once after a record; -1 where one is not known."""
@@ -358,7 +353,7 @@ class Run:
 
     def _meant(self, expression: ast.expr) -> Iterator[ast.expr]:
         """The expression; or with each name that "the list" and the like may mean put in."""
-        described = {node.id for node in walked(expression) if isinstance(node, ast.Name)} & _TYPES.keys()
+        described = _described(expression)
         if not described:
             yield expression
             return
@@ -489,8 +484,8 @@ class Run:
         return Happened(self._trace.records, self.names, self.functions, outer_names(self._trace.source))
 
 
-def _is_described(expression: ast.expr) -> bool:
-    return any(isinstance(node, ast.Name) and node.id in _TYPES for node in walked(expression))
+def _described(expression: ast.expr) -> set[str]:
+    return {node.id for node in walked(expression) if isinstance(node, ast.Name)} & _TYPES.keys()
 
 
 def _fits(node: ast.Call, arguments: Mapping[str, Any]) -> bool:
