@@ -214,9 +214,10 @@ def calls(recorded):
         ("Pile.push", ["pile.push(4)", "push(4, 1)", "push(4, times=1)"],
          ["push(4, 4)", "push(4, item=4)", "push(4, 1, 1)", "push(1)"]),
         ("Pile.__init__", ["Pile(1)", "Pile(1, 2)", "Pile(1, step=2)"], ["Pile(2)", "Pile(1, 1)", "Pile(1, 2, 1)"]),
-        ("gather", ["gather(1, 2, a=1, b=2)", "gather(1, 2, b=2, a=1)", "gather(1, 2, ...)", "gather(1, ...)"],
+        ("gather", ["gather(1, 2, a=1, b=2)", "gather(1, 2, b=2, a=1)", "gather(1, 2, ...)",
+                    "gather(items=...)", "gather(items=(1, 2), a=1)"],
          ["gather(2, 1, a=1, b=2)", "gather(1, 2, a=2, b=1)", "gather(1, a=1, b=2)", "gather(1, 2, c=1)",
-          "gather(1, 2, 1, a=1)", "gather(1, 2, 2)"]),
+          "gather(1, 2, 1, a=1)", "gather(1, 2, 2)", "gather(items=(1, 3))"]),
     ],
 )  # fmt: skip
 def test_an_argument_is_held_against_the_parameter_that_takes_it(calls, name, right, wrong):

@@ -99,7 +99,9 @@ class CallWalk(Walk):
         extra = node.args[len(names) :]
         held = given.get(rest)
         items = held["tuple"] if isinstance(held, dict) and "tuple" in held else []
-        is_cut = isinstance(held, dict) and bool(held.get("elided"))
+        # What `*args` took may be told as a whole, by its name.
+        is_named = bool(rest) and any(keyword.arg == rest for keyword in node.keywords)
+        is_cut = is_named or (isinstance(held, dict) and bool(held.get("elided")))
         # A last `...` stands for what is not told one by one.
         while len(extra) > len(items) and (is_cut or options) and _is_anything(extra[-1]):
             extra.pop()
