@@ -19,9 +19,9 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from groundbox.dataset.hosts import Host, HostDied, HostFailed
+from groundbox.dataset.hosts import Host, HostDied
 from groundbox.dataset.part_store import Store
-from groundbox.dataset.processes import begin, share, starting
+from groundbox.dataset.processes import Answer, Pickled, begin, share, starting
 from groundbox.errors import GroundboxError, InvalidArgument
 
 logger = logging.getLogger(__name__)
@@ -230,6 +230,7 @@ class LocalExecutor:
         self.hosts = hosts or -(-self.workers // _WORKERS_OF_A_HOST)
         self._pool: ProcessPoolExecutor | None = None
         self._hosts: list[Host] = []
+        self._pickled = Pickled()
         self._told_s = 0.0
 
     @property
@@ -241,19 +242,20 @@ class LocalExecutor:
         """See Executor.run. A shard whose host dies is tried once more, by a host that does nothing else."""
         if self.hosts == 1:
             return await work(shard)
+        data = self._pickled.of(work)
+        result: Result
+        with contextlib.suppress(HostDied):
+            result = part_of(shard, await self._host().run(data, shard))
+            return result
+        alone = Host(self.hosts)
         try:
-            with contextlib.suppress(HostDied):
-                return await self._host().run(work, shard)
-            alone = Host(self.hosts)
-            try:
-                return await alone.run(work, shard)
-            finally:
-                await alone.close()
-                self._hosts.append(alone)
+            result = part_of(shard, await alone.run(data, shard))
+            return result
         except HostDied:
             raise WorkerDied(shard, DIED) from None
-        except HostFailed as error:
-            raise ShardFailed(shard, str(error)) from None
+        finally:
+            await alone.close()
+            self._hosts.append(alone)
 
     def spent_s(self) -> float:
         """See Executor.spent_s."""
@@ -300,6 +302,18 @@ class LocalExecutor:
         if self._pool is None:
             self._pool = _processes(self.workers)
         return self._pool
+
+
+def part_of(shard: Shard, answer: Answer) -> Any:
+    """What an answer brings.
+
+    Raises:
+        ShardFailed: The work failed in a way that cannot be handed over as it is.
+        Exception: What the work raised.
+    """
+    if answer.error is None:
+        return answer.part
+    raise answer.error if isinstance(answer.error, Exception) else ShardFailed(shard, answer.error)
 
 
 def _executor_of_host(workers: int) -> LocalExecutor:

@@ -3,177 +3,108 @@
 One event loop of Python starts, watches and reads so many sandboxes and no more: with sixteen processors at hand, a
 build kept a third of them busy, and five builds beside each other kept all. A host takes several shards at once, since
 a shard waits for its programs most of the time, and stays for the build, because its templates take seconds to start.
+
+Each shard has a connection of its own, of which the host is sent the other end. The kernel closes all of them with the
+host, however it ends, so that whoever waits for an answer hears of that.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import itertools
+import functools
 import multiprocessing
 import os
-import pickle
-import threading
+import socket
 import time
-from collections.abc import Awaitable, Callable
 from multiprocessing import util
 from multiprocessing.connection import Connection
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final
 
-from groundbox.dataset.processes import begin, starting
-
-Work: TypeAlias = Callable[[Any], Awaitable[Any]]
+from groundbox.dataset.processes import Answer, begin, beside, portable, starting, work_of
 
 _END_S: Final = 20.0
 """For its sandboxes to end. One that takes longer is killed, and they with it."""
-Result = TypeVar("Result")
 
 
 class HostDied(Exception):
     """The process of a host ended, and with it what it was at."""
 
 
-class HostFailed(Exception):
-    """A shard failed in a way that cannot be handed over as it is; the text tells it."""
-
-
-class _Answer(NamedTuple):
-    """What a host says of one shard.
-
-    Attributes:
-        error: Where it failed: the exception, or its words where it cannot be handed over.
-        cpu_s: Processor seconds of the host until now, without its sandboxes.
-    """
-
-    number: int
-    result: Any
-    error: Exception | str | None
-    cpu_s: float
-
-
 class Host:
-    """Our end of one of `hosts`. Belongs to the event loop that it is made in.
+    """Our end of one of `hosts`.
 
     Attributes:
-        alive: Whether shards can be given to it.
         busy: Shards that it is at.
         cpu_s: Processor seconds that it has spent, without its sandboxes.
     """
 
     def __init__(self, hosts: int) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy this loop's threads and locks as they stand
-        self._ours, theirs = context.Pipe()
+        self._calls, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         self._process = context.Process(target=_serve, args=(theirs, os.getpid(), hosts), name="groundbox-host")
-        with starting():
+        with theirs, starting():
             self._process.start()
-        theirs.close()
-        self._loop = asyncio.get_running_loop()
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._numbers = itertools.count()
-        self._sending = threading.Lock()
-        self._work: Work | None = None
-        self.alive = True
-        # At the interpreter's end multiprocessing waits for this process, which waits for us to close the pipe.
+        # At the interpreter's end multiprocessing waits for this process, which waits for us to close the socket.
         self._at_exit = util.Finalize(None, self._process.terminate, exitpriority=1)
-        self.cpu_s = 0.0
-        self._listener = threading.Thread(target=self._listen, name="groundbox-host-answers", daemon=True)
-        self._listener.start()
+        self._died = False
+        self.busy, self.cpu_s = 0, 0.0
 
     @property
-    def busy(self) -> int:
-        return len(self._waiting)
+    def alive(self) -> bool:
+        """Whether shards can be given to it."""
+        return not self._died and self._process.is_alive()
 
-    async def run(self, work: Callable[[Any], Awaitable[Result]], shard: Any) -> Result:
+    async def run(self, data: bytes, shard: Any) -> Answer:
         """Have it carry out a shard.
 
         Args:
-            work: Is pickled, and so arrives as a copy; one copy serves all shards until another work comes, so that
-                what it holds, such as processes that compute, is there once.
+            data: The work, as `processes.Pickled` gives it.
 
         Raises:
             HostDied: Its process ended first.
-            HostFailed: The shard failed.
-            Exception: What the work raised.
         """
-        if not self.alive:
-            raise HostDied("it has ended")
-        number = next(self._numbers)
-        answered = self._waiting[number] = self._loop.create_future()
+        self.busy += 1
         try:
-            await asyncio.to_thread(self._send, number, work, shard)
-            result: Result = await answered
-            return result
+            answer = await beside(functools.partial(self._asked, data, shard))
+        except (EOFError, OSError) as error:
+            self._died = True
+            raise HostDied from error
         finally:
-            self._waiting.pop(number, None)
+            self.busy -= 1
+        self.cpu_s = max(self.cpu_s, answer.cpu_s)  # answers may come in another order than they were given
+        return answer
 
     async def close(self) -> None:
         """Have it end its sandboxes and itself."""
-        self.alive = False
+        self._calls.close()
         await asyncio.to_thread(self._end)
 
-    def _send(self, number: int, work: Work, shard: Any) -> None:
-        try:
-            with self._sending:
-                self._ours.send((number, None if work is self._work else work, shard))
-                self._work = work
-        except OSError as error:
-            raise HostDied(str(error)) from error
+    def _asked(self, data: bytes, shard: Any) -> Answer:
+        ours, theirs = multiprocessing.Pipe()
+        with ours:
+            with theirs:
+                socket.send_fds(self._calls, [b"."], [theirs.fileno()])
+            ours.send((data, shard))
+            answer: Answer = ours.recv()
+            return answer
 
     def _end(self) -> None:
-        with contextlib.suppress(OSError), self._sending:  # it has ended by itself
-            self._ours.send(None)
         self._process.join(_END_S)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
         self._at_exit.cancel()
-        self._listener.join()
-        self._ours.close()
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                answer = self._ours.recv()
-            except (EOFError, OSError):
-                answer = None
-            try:
-                self._loop.call_soon_threadsafe(self._take, answer)
-            except RuntimeError:
-                return  # the loop is closed: nobody waits
-            if answer is None:
-                return
-
-    def _take(self, answer: _Answer | None) -> None:
-        if answer is None:
-            self.alive = False
-            for each in self._waiting.values():
-                if not each.done():
-                    each.set_exception(HostDied("its process ended"))
-            return
-        self.cpu_s = answer.cpu_s
-        waiting = self._waiting.get(answer.number)
-        if waiting is None or waiting.done():
-            return  # nobody waits for it any more
-        if answer.error is None:
-            waiting.set_result(answer.result)
-        else:
-            waiting.set_exception(HostFailed(answer.error) if isinstance(answer.error, str) else answer.error)
 
 
-def _serve(theirs: Connection, parent: int, hosts: int) -> None:
+def _serve(calls: socket.socket, parent: int, hosts: int) -> None:
     begin(parent, hosts)
-    asyncio.run(_carry_out_all(theirs))
+    asyncio.run(_carry_out_all(calls))
 
 
-async def _carry_out_all(theirs: Connection) -> None:
+async def _carry_out_all(calls: socket.socket) -> None:
     under_way: set[asyncio.Task[None]] = set()
-    sending = asyncio.Lock()
-    work: Work | None = None
-    while (order := await asyncio.to_thread(_order, theirs)) is not None:
-        number, other, shard = order
-        work = work if other is None else other
-        assert work is not None  # the first order brings it
-        task = asyncio.create_task(_carry_out(theirs, sending, number, work, shard))
+    while handles := (await asyncio.to_thread(socket.recv_fds, calls, 1, 1, socket.MSG_CMSG_CLOEXEC))[1]:
+        task = asyncio.create_task(_carry_out(Connection(handles[0])))
         under_way.add(task)
         task.add_done_callback(under_way.discard)
     for task in under_way:
@@ -181,28 +112,13 @@ async def _carry_out_all(theirs: Connection) -> None:
     await asyncio.gather(*under_way, return_exceptions=True)
 
 
-def _order(theirs: Connection) -> tuple[int, Work | None, Any] | None:
-    try:
-        order: tuple[int, Work | None, Any] | None = theirs.recv()
-    except (EOFError, OSError):
-        return None
-    return order
-
-
-async def _carry_out(theirs: Connection, sending: asyncio.Lock, number: int, work: Work, shard: Any) -> None:
-    result: Any = None
-    error: Exception | str | None = None
-    try:
-        result = await work(shard)
-    except Exception as raised:
-        error = portable(raised)
-    async with sending:
-        await asyncio.to_thread(theirs.send, _Answer(number, result, error, time.process_time()))
-
-
-def portable(error: Exception) -> Exception | str:
-    """The exception, if pickle gives the same kind again, or what it says."""
-    with contextlib.suppress(Exception):  # of any kind: whatever its constructor raises
-        if type(pickle.loads(pickle.dumps(error))) is type(error):  # noqa: S301  it was pickled on this line
-            return error
-    return f"{type(error).__name__}: {error}"
+async def _carry_out(call: Connection) -> None:
+    with call:
+        data, shard = await asyncio.to_thread(call.recv)
+        result: Any = None
+        error: Exception | str | None = None
+        try:
+            result = await work_of(data)(shard)
+        except Exception as raised:
+            error = portable(raised)
+        await asyncio.to_thread(call.send, Answer(result, error, time.process_time()))

@@ -6,11 +6,16 @@ import asyncio
 import contextlib
 import gc
 import os
+import pickle
 import signal
-from collections.abc import Iterator
-from typing import Any, Final
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar
 
+from groundbox.errors import GroundboxError
 from groundbox.jail import credentials
+
+T = TypeVar("T")
 
 NEW_OBJECTS: Final = 50_000
 """Containers that a process of a build makes before Python looks for cycles among them.
@@ -20,14 +25,20 @@ took a third of the time.
 """
 
 
+_MOST_WORKS: Final = 4
+"""Works that are kept: several may take turns, and each may hold a process that computes."""
+
+
 class _Process:
-    """What this process is told when it begins.
+    """What this process is told when it begins, and what it keeps.
 
     Attributes:
         hosts: Processes that share this machine's work, this one among them.
+        works: Copies of works by their bytes.
     """
 
     hosts = 1
+    works: Final[dict[bytes, Any]] = {}
 
 
 class Slots(asyncio.Semaphore):
@@ -73,3 +84,79 @@ def begin(parent: int, hosts: int = 1) -> None:
     if os.getppid() != parent:
         os._exit(1)
     gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+
+
+class Pickled:
+    """Works as bytes for other processes. The same object gives the same bytes, by which it is known there."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[object, bytes]] = []
+
+    def of(self, work: object) -> bytes:
+        """The bytes of a work, from which `work_of` makes a copy."""
+        for known, data in self._known:
+            if known is work:
+                return data
+        data = pickle.dumps(work)
+        self._known = [(work, data), *self._known[: _MOST_WORKS - 1]]
+        return data
+
+
+def work_of(data: bytes) -> Any:
+    """This process's copy of a work; of those that were not asked for the longest, none is kept."""
+    works = _Process.works
+    try:
+        # The driver may run code here anyway.
+        work = works.pop(data) if data in works else pickle.loads(data)  # noqa: S301
+    except Exception as error:  # of any kind: of a package that is not here, say
+        told = f"what is to be done cannot be read on this machine: {type(error).__name__}: {error}"
+        raise GroundboxError(f"{told}. All machines need the same packages") from error
+    works[data] = work
+    while len(works) > _MOST_WORKS:
+        del works[next(iter(works))]
+    return work
+
+
+class Answer(NamedTuple):
+    """What a process says of a shard.
+
+    Attributes:
+        error: Where it failed: the exception, or its words where it cannot be handed over; of a worker also its
+            `Identity`, where it is another one than the driver expects.
+        cpu_s: Processor seconds, without sandboxes: of a host until now; of a worker those spent on a shard that runs
+            programs.
+    """
+
+    part: Any
+    error: Any
+    cpu_s: float
+
+
+def portable(error: Exception) -> Exception | str:
+    """The exception, if pickle gives the same kind again, or what it says."""
+    with contextlib.suppress(Exception):  # of any kind: whatever its constructor raises
+        if type(pickle.loads(pickle.dumps(error))) is type(error):  # noqa: S301  it was pickled on this line
+            return error
+    return f"{type(error).__name__}: {error}"
+
+
+def beside(call: Callable[[], T]) -> asyncio.Future[T]:
+    """What a call gives, made in a thread that the interpreter's end does not wait for."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+    answer.add_done_callback(lambda it: it.cancelled() or it.exception())  # also where nobody waits any more
+
+    def told(give: Callable[[Any], None], what: Any) -> None:
+        if not answer.done():
+            give(what)
+
+    def called() -> None:
+        try:
+            given: tuple[Callable[[Any], None], Any] = answer.set_result, call()
+        except BaseException as error:
+            given = answer.set_exception, error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(told, *given)
+
+    threading.Thread(target=called, name="groundbox-answer", daemon=True).start()
+    return answer

@@ -18,7 +18,7 @@ that takes longer than `deadline_s` is given to a second machine for the same re
 
 Ray's head is asked for its list of machines every `_LOOK_S`. Machines go on for a while without it, and then end; so a
 build that is not done when the head has not answered for `_SILENT_S` ends and says so. Ray's own calls wait for a head
-that is gone, and would end this process: they are made in threads that nobody has to wait for (`_beside`).
+that is gone, and would end this process: they are made in threads that nobody has to wait for (`beside`).
 
 What is not covered: the death of the machine that the driver or Ray's head runs on. The build is then started again.
 """
@@ -30,8 +30,6 @@ import contextlib
 import dataclasses
 import functools
 import os
-import pickle
-import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
@@ -41,14 +39,14 @@ from groundbox.dataset.executor import (
     DIED,
     STALL_S,
     LocalExecutor,
-    Result,
-    Running,
     Shard,
     ShardFailed,
     WorkerDied,
+    part_of,
 )
+from groundbox.dataset.processes import Answer, Pickled, beside
 from groundbox.dataset.ray_connection import CONNECTION, need
-from groundbox.dataset.worker import DEFAULT, Answer, Greeting, Identity, greet, identity, serve
+from groundbox.dataset.worker import DEFAULT, Greeting, Identity, greet, identity, serve
 from groundbox.errors import GroundboxError, SandboxUnavailable
 
 _PROGRAMS_AT_ONCE: Final = 2
@@ -65,7 +63,6 @@ _ALONE_S: Final = 60.0
 _GREETING_S: Final = 120.0
 _FAREWELL_S: Final = 15.0
 """For Ray to leave the cluster, which waits for its head."""
-_MOST_PICKLED: Final = 4
 _T = TypeVar("_T")
 
 
@@ -165,7 +162,7 @@ class RayExecutor:
         self._room: asyncio.Event | None = None
         self._broken: GroundboxError | None = None
         self._done_at = self._usable_at = self._listed_at = time.monotonic()
-        self._pickled: list[tuple[object, bytes]] = []
+        self._pickled = Pickled()
         self._spent_s = self._told_s = 0.0
         self._closed = False
         try:
@@ -183,16 +180,6 @@ class RayExecutor:
     def workers(self) -> int:
         """See Executor.workers: of one worker process, which is what the work is made for."""
         return _PROGRAMS_AT_ONCE
-
-    async def run(self, work: Running[Result], shard: Shard) -> Result:
-        """See Executor.run."""
-        result: Result = await self._carried_out(work, shard)
-        return result
-
-    async def compute(self, work: Callable[[Shard], Result], shard: Shard) -> Result:
-        """See Executor.compute."""
-        result: Result = await self._carried_out(work, shard)
-        return result
 
     def spent_s(self) -> float:
         """See Executor.spent_s: of the worker processes that run programs."""
@@ -216,7 +203,7 @@ class RayExecutor:
                 task.cancel()
         await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
         with contextlib.suppress(TimeoutError):  # its head is gone, and the cluster with it
-            await _within(_FAREWELL_S, _beside(CONNECTION.left))
+            await _within(_FAREWELL_S, beside(CONNECTION.left))
 
     # Machines
 
@@ -305,13 +292,13 @@ class RayExecutor:
         self._wake()
 
     async def _look_after(self) -> None:
-        listing = _beside(self._ray.nodes)
+        listing = beside(self._ray.nodes)
         while self._broken is None:
             await asyncio.sleep(_LOOK_S)
             if listing.done():
                 if listing.exception() is None:  # whatever Ray raises of a head that is busy: it is asked again
                     self._note(listing.result())
-                listing = _beside(self._ray.nodes)
+                listing = beside(self._ray.nodes)
             for machine in list(self._machines.values()):
                 self._look_at(machine)
             self._broken = self._stuck()
@@ -362,12 +349,13 @@ class RayExecutor:
 
     # Shards
 
-    async def _carried_out(self, work: Any, shard: Shard) -> Any:
+    async def run(self, work: Any, shard: Shard) -> Any:
+        """See Executor.run."""
         if self._watching is None:
             self._done_at = self._usable_at = self._listed_at = time.monotonic()
             self._room = asyncio.Event()
             self._watching = asyncio.create_task(self._watch())
-        data = self._bytes_of(work)
+        data = self._pickled.of(work)
         attempts: dict[asyncio.Task[Answer], _Attempt] = {}
         deaths, losses = 0, 0
         try:
@@ -394,14 +382,7 @@ class RayExecutor:
                 task.cancel()
             await asyncio.gather(*attempts, return_exceptions=True)
 
-    def _bytes_of(self, work: Any) -> bytes:
-        """The work for a worker process; the same object gives the same bytes, by which it is known there."""
-        for known, data in self._pickled:
-            if known is work:
-                return data
-        data = pickle.dumps(work)
-        self._pickled = [(work, data), *self._pickled[: _MOST_PICKLED - 1]]
-        return data
+    compute = run
 
     async def _place(self, besides: frozenset[_Machine] = frozenset()) -> _Machine:
         """The machine with the most room, once there is one."""
@@ -488,7 +469,7 @@ class RayExecutor:
             machine.under_way.discard(attempt)
             self._wake()
             if not answer.done():
-                _beside(functools.partial(self._ray.cancel, attempt.ref, force=False))
+                beside(functools.partial(self._ray.cancel, attempt.ref, force=False))
 
     async def _lives(self, machine: _Machine, error: Exception) -> None:
         """See that a machine answers, on which a task failed. Ray itself takes its time to say that one is dead.
@@ -513,17 +494,13 @@ class RayExecutor:
             Exception: What the work raised.
         """
         self._spent_s += answer.cpu_s
-        if answer.error is None:
-            return answer.part
         if isinstance(answer.error, Identity):
             self._refuse(machine, self._identity.differences(answer.error))
-            raise _Lost(f"{machine.name}: {machine.refused}")
-        if isinstance(answer.error, SandboxUnavailable):
+        elif isinstance(answer.error, SandboxUnavailable):
             self._refuse(machine, str(answer.error))
-            raise _Lost(f"{machine.name}: {machine.refused}")
-        if isinstance(answer.error, Exception):
-            raise answer.error
-        raise ShardFailed(shard, answer.error)
+        else:
+            return part_of(shard, answer)
+        raise _Lost(f"{machine.name}: {machine.refused}")
 
 
 def _first_line(error: BaseException) -> str:
@@ -535,28 +512,6 @@ def _first_line(error: BaseException) -> str:
     line = lines[-1].strip() if "Traceback" in str(error) else lines[0].strip()
     first, full, _ = line.partition(". ")
     return f"{type(error).__name__}: {first}{full.strip()}"
-
-
-def _beside(call: Callable[[], _T]) -> asyncio.Future[_T]:
-    """What a call gives, made in a thread that the interpreter's end does not wait for."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[_T] = loop.create_future()
-    answer.add_done_callback(lambda it: it.cancelled() or it.exception())  # also where nobody waits any more
-
-    def told(give: Callable[[Any], None], what: Any) -> None:
-        if not answer.done():
-            give(what)
-
-    def called() -> None:
-        try:
-            given: tuple[Callable[[Any], None], Any] = answer.set_result, call()
-        except BaseException as error:
-            given = answer.set_exception, error
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(told, *given)
-
-    threading.Thread(target=called, name="groundbox-ray", daemon=True).start()
-    return answer
 
 
 async def _within(seconds: float, work: Awaitable[_T]) -> _T:

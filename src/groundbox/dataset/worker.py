@@ -9,18 +9,16 @@ from __future__ import annotations
 import gc
 import inspect
 import os
-import pickle
 import platform
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from groundbox.dataset import files
 from groundbox.dataset.executor import Shard
-from groundbox.dataset.hosts import portable
-from groundbox.dataset.processes import NEW_OBJECTS
-from groundbox.errors import EnvironmentFailed, GroundboxError
+from groundbox.dataset.processes import NEW_OBJECTS, Answer, portable, work_of
+from groundbox.errors import EnvironmentFailed
 from groundbox.jail import NAMESPACES
 from groundbox.jail.probe import missing, probe
 from groundbox.sandbox import environments
@@ -28,8 +26,6 @@ from groundbox.sandbox.portal import PORTAL
 from groundbox.version import own_version
 
 DEFAULT: Final = "default"
-_MOST_WORKS: Final = 4
-"""Copies of works that are kept: several may take turns, and each may hold a process that computes."""
 
 
 class Identity(NamedTuple):
@@ -54,19 +50,6 @@ class Identity(NamedTuple):
         return ", ".join(f"{name}: {mine} here, {theirs} there" for name, mine, theirs in pairs if mine != theirs)
 
 
-class Answer(NamedTuple):
-    """What a worker process says of a shard.
-
-    Attributes:
-        error: Where it failed: the exception, or its words; the identity where it is another one.
-        cpu_s: Processor seconds that the process spent on it, if it runs programs, without its sandboxes.
-    """
-
-    part: Any
-    error: Exception | Identity | str | None
-    cpu_s: float
-
-
 class Greeting(NamedTuple):
     """What a worker process says of itself and its machine before it is given anything.
 
@@ -85,7 +68,6 @@ class _Process:
     begun = False
     identities: Final[dict[str, Identity]] = {}
     lacking: str | None = None
-    works: Final[dict[bytes, Any]] = {}
 
 
 def identity(environment: str = DEFAULT) -> Identity:
@@ -127,7 +109,7 @@ def serve(expected: Identity, data: bytes, shard: Shard) -> Answer:
     error: Exception | str | None = None
     runs_programs = False
     try:
-        part = _work(data)(shard)
+        part = work_of(data)(shard)
         if runs_programs := inspect.iscoroutine(part):
             part = PORTAL.call(part)
     except Exception as raised:
@@ -144,18 +126,3 @@ def _own(environment: str) -> Identity:
     if environment not in _Process.identities:
         _Process.identities[environment] = identity(environment)
     return _Process.identities[environment]
-
-
-def _work(data: bytes) -> Any:
-    """The copy of a work; of those that were not asked for the longest, none is kept."""
-    works = _Process.works
-    try:
-        # The driver may run code here anyway.
-        work = works.pop(data) if data in works else pickle.loads(data)  # noqa: S301
-    except Exception as error:  # of any kind: of a package that is not here, say
-        told = f"what is to be done cannot be read on this machine: {type(error).__name__}: {error}"
-        raise GroundboxError(f"{told}. All machines need the same packages") from error
-    works[data] = work
-    while len(works) > _MOST_WORKS:
-        del works[next(iter(works))]
-    return work
