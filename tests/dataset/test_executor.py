@@ -37,8 +37,8 @@ def shards(count):
 
 def carried_out(folder, count, submit, capacity=3):
     async def all_of_them():
-        work = carry_out(shards(count), submit=submit, capacity=lambda: capacity, store=Store(folder), marker="jsonl")
-        return [shard.number async for shard in work]
+        work = carry_out(shards(count), submit=submit, capacity=lambda: capacity, store=Store(folder))
+        return [shard.number async for shard, _ in work]
 
     return asyncio.run(all_of_them())
 

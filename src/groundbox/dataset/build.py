@@ -150,7 +150,7 @@ class _Build:
         await self._stage(shard_samples.STAGE, shards, work, lambda shard: tools.executor.compute(work, shard))
 
     def _lessons(self, number: int, decided: FilterDecisions) -> dict[str, Any] | None:
-        if self.store.has(shard_samples.STAGE, number, "jsonl"):
+        if self.store.has(shard_samples.STAGE, number):
             # Its part would have to be read from the disk and sent to nobody.
             return None  # nothing is made of it
         ran = {suffix: self.store.read(shard_runs.STAGE, number, suffix) for suffix in ("jsonl", "traces")}
@@ -159,14 +159,13 @@ class _Build:
     async def _stage(
         self, stage: str, shards: Iterable[Shard], work: Divisible[Part], submit: Callable[[Shard], Awaitable[Part]]
     ) -> None:
-        resumed, done, total = self.store.done(stage, "jsonl"), 0, sum(self.counts)
+        resumed, done, total = self.store.done(stage), 0, sum(self.counts)
         self.tools.progress.step(stage, 0, total, resumed=False)
-        async for shard in carry_out(
+        async for shard, _ in carry_out(
             shards,
             submit=lambda shard: quarantining(submit, work, shard),
             capacity=lambda: self.tools.executor.capacity,
             store=self.store,
-            marker="jsonl",
         ):
             done += self.counts[shard.number]
             # Asked once for each shard, since it gives what was spent since it was asked last.

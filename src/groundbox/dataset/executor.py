@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import collections
 import contextlib
 import dataclasses
 import logging
 import multiprocessing
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
@@ -28,6 +27,7 @@ logger = logging.getLogger(__name__)
 Part: TypeAlias = Mapping[str, bytes]
 """Files by suffix; the last one says that the part is done. What is to be kept is carried out to one."""
 Result = TypeVar("Result")
+T = TypeVar("T")
 Running: TypeAlias = Callable[["Shard"], Coroutine[Any, Any, Result]]
 """Work that runs programs: carried out here, or pickled and carried out by a host beside others.
 
@@ -86,7 +86,14 @@ class Divisible(Protocol[Result]):
 
 
 class Listwise(abc.ABC):
-    """Work on a list: a value for each entry of its payload, which hangs on that entry alone. It is `Divisible`."""
+    """Work that runs programs for a list: a value for each entry of its payload, which hangs on that entry alone.
+
+    It is `Divisible`.
+    """
+
+    @abc.abstractmethod
+    async def __call__(self, shard: Shard) -> list[Any]:
+        """Carry out a shard."""
 
     @abc.abstractmethod
     def lost(self, entry: Any, reason: str) -> Any:
@@ -105,14 +112,7 @@ class Listwise(abc.ABC):
         return [self.lost(each, reason) for each in piece.payload]
 
 
-class Listing(Divisible[list[Any]], Protocol):
-    """Work that runs programs for a list, as a `Listwise` with a coroutine for `__call__` does."""
-
-    async def __call__(self, shard: Shard, /) -> list[Any]:
-        """Carry out a shard."""
-
-
-async def values_of(work: Listing, entries: Sequence[Any], executor: Executor, *, stage: str) -> list[Any]:
+async def values_of(work: Listwise, entries: Sequence[Any], executor: Executor, *, stage: str) -> list[Any]:
     """The values of a `Listwise` work for these entries, in their order, whoever carries it out.
 
     Raises:
@@ -130,7 +130,7 @@ async def values_of(work: Listing, entries: Sequence[Any], executor: Executor, *
 
 
 def run_in_order(
-    shards: Iterable[Shard], work: Listing, executor: Executor
+    shards: Iterable[Shard], work: Listwise, executor: Executor
 ) -> AsyncGenerator[tuple[Shard, list[Any]], None]:
     """Have an executor run shards, and those of which a process dies in pieces; see `in_order`."""
     return in_order(
@@ -332,32 +332,58 @@ async def _computed(pool: ProcessPoolExecutor, work: Callable[[Shard], Result], 
     return await result
 
 
-async def carry_out(
+def carry_out(
     shards: Iterable[Shard],
     *,
     submit: Callable[[Shard], Awaitable[Part]],
     capacity: Callable[[], int],
     store: Store,
-    marker: str,
-) -> AsyncIterator[Shard]:
-    """Do the shards that are not done yet and keep their parts; yields each as it is done, the done ones at once.
+) -> AsyncGenerator[tuple[Shard, None], None]:
+    """Do the shards that are not done yet and keep their parts; yields each as it is done. See `as_done`."""
+
+    async def kept(shard: Shard) -> None:
+        if not store.has(shard.stage, shard.number):
+            await store.keep(shard.stage, shard.number, await submit(shard))
+
+    return as_done(shards, submit=kept, capacity=capacity)
+
+
+async def in_order(
+    shards: Iterable[Shard], *, submit: Callable[[Shard], Awaitable[Result]], capacity: Callable[[], int]
+) -> AsyncGenerator[tuple[Shard, Result], None]:
+    """Do shards, and yield each with its result, in the order in which they were given. See `as_done`."""
+    early: dict[int, tuple[Shard, Result]] = {}
+    due = 0
+
+    def room() -> int:
+        return min(capacity(), _WINDOW * capacity() - len(early))
+
+    numbered = as_done(enumerate(shards), submit=lambda each: submit(each[1]), capacity=room)
+    async with contextlib.aclosing(numbered) as done:
+        async for (number, shard), result in done:
+            early[number] = shard, result
+            while due in early:
+                yield early.pop(due)
+                due += 1
+
+
+async def as_done(
+    entries: Iterable[T], *, submit: Callable[[T], Awaitable[Result]], capacity: Callable[[], int]
+) -> AsyncGenerator[tuple[T, Result], None]:
+    """Do something for each entry, several at once, and yield each with its result as it is done.
 
     Args:
         capacity: How many to submit at once; is asked again before each.
-        marker: Suffix of the last file of a part.
     """
-    under_way: dict[asyncio.Task[None], Shard] = {}
+    under_way: dict[asyncio.Future[Result], T] = {}
     try:
-        for shard in shards:
-            if store.has(shard.stage, shard.number, marker):
-                yield shard
-                continue
-            under_way[asyncio.ensure_future(_kept(submit, shard, store))] = shard
-            if len(under_way) >= capacity():
-                for done in await _done(under_way):
+        for entry in entries:
+            under_way[asyncio.ensure_future(submit(entry))] = entry
+            while len(under_way) >= capacity():
+                for done in await _any_done(under_way):
                     yield done
         while under_way:
-            for done in await _done(under_way):
+            for done in await _any_done(under_way):
                 yield done
     finally:
         for task in under_way:
@@ -365,45 +391,15 @@ async def carry_out(
         await asyncio.gather(*under_way, return_exceptions=True)
 
 
-async def in_order(
-    shards: Iterable[Shard], *, submit: Callable[[Shard], Awaitable[Result]], capacity: Callable[[], int]
-) -> AsyncGenerator[tuple[Shard, Result], None]:
-    """Do shards whose results are not kept, and yield each with its result, in the order in which they were given.
-
-    Args:
-        capacity: As of `carry_out`.
-    """
-    begun: collections.deque[tuple[Shard, asyncio.Future[Result]]] = collections.deque()
-    try:
-        for shard in shards:
-            begun.append((shard, asyncio.ensure_future(submit(shard))))
-            while _is_full(begun, capacity()):
-                await _any_done(result for _, result in begun)
-                while begun and begun[0][1].done():
-                    yield begun[0][0], begun.popleft()[1].result()
-        while begun:
-            await _any_done(result for _, result in begun)
-            while begun and begun[0][1].done():
-                yield begun[0][0], begun.popleft()[1].result()
-    finally:
-        for _, result in begun:
-            result.cancel()
-        await asyncio.gather(*(result for _, result in begun), return_exceptions=True)
-
-
-def _is_full(begun: collections.deque[tuple[Shard, asyncio.Future[Any]]], capacity: int) -> bool:
-    return sum(not result.done() for _, result in begun) >= capacity or len(begun) >= _WINDOW * capacity
-
-
-async def _any_done(results: Iterable[asyncio.Future[Any]]) -> None:
-    """Wait until one more is done; the first error of those that are is raised."""
-    results = list(results)
-    under_way = [each for each in results if not each.done()]
-    if under_way:
-        await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-    for each in results:
-        if each.done():
-            each.result()
+async def _any_done(under_way: dict[asyncio.Future[Result], T]) -> list[tuple[T, Result]]:
+    """Wait until one is done at least, and take those that are out."""
+    finished, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+    entries = [under_way.pop(task) for task in finished]
+    errors = [task.exception() for task in finished]  # of all of them, or asyncio tells of the others as forgotten
+    for error in errors:
+        if error is not None:
+            raise error
+    return [(entry, task.result()) for entry, task in zip(entries, finished, strict=True)]
 
 
 async def quarantining(submit: Callable[[Shard], Awaitable[Result]], work: Divisible[Result], shard: Shard) -> Result:
@@ -421,17 +417,3 @@ async def quarantining(submit: Callable[[Shard], Awaitable[Result]], work: Divis
             return work.joined([work.given_up(piece, died.reason) for piece in pieces])
         logger.warning("%s; its %d pieces are tried one after the other", died, len(pieces))
     return work.joined([await quarantining(submit, work, piece) for piece in pieces])
-
-
-async def _kept(submit: Callable[[Shard], Awaitable[Part]], shard: Shard, store: Store) -> None:
-    await store.keep(shard.stage, shard.number, await submit(shard))
-
-
-async def _done(under_way: dict[asyncio.Task[None], Shard]) -> list[Shard]:
-    finished, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-    shards = [under_way.pop(task) for task in finished]
-    errors = [task.exception() for task in finished]  # of all of them, or asyncio tells of the others as forgotten
-    for error in errors:
-        if error is not None:
-            raise error
-    return shards

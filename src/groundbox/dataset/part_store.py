@@ -27,6 +27,8 @@ from groundbox.errors import InvalidArgument
 FOLDER: Final = ".shards"
 _MANIFEST: Final = "manifest.json"
 _LOCK: Final = "lock"
+_LAST: Final = "jsonl"
+"""Suffix of the file of a part that is written last, and says that it is done."""
 
 
 class Store:
@@ -44,16 +46,16 @@ class Store:
         """A file of a part that is done."""
         return self.path(stage, number, suffix).read_bytes()
 
-    def has(self, stage: str, number: int, suffix: str) -> bool:
-        """Tell whether a part is done; `suffix` is that of its last file."""
-        return self.path(stage, number, suffix).exists()
+    def has(self, stage: str, number: int) -> bool:
+        """Tell whether a part is done."""
+        return self.path(stage, number, _LAST).exists()
 
-    def done(self, stage: str, suffix: str) -> frozenset[int]:
+    def done(self, stage: str) -> frozenset[int]:
         """Numbers of the parts that are done."""
-        return frozenset(int(path.stem.rpartition("-")[2]) for path in self.folder.glob(f"{stage}-*.{suffix}"))
+        return frozenset(int(path.stem.rpartition("-")[2]) for path in self.folder.glob(f"{stage}-*.{_LAST}"))
 
     def publish(self, stage: str, number: int, part: Mapping[str, bytes]) -> None:
-        """Keep a part: its files by suffix, the one that says that it is done last."""
+        """Keep a part: its files by suffix, `jsonl` last."""
         # In the order of the dict: the last file says that the part is done, and must not be there before the others.
         for suffix, data in part.items():
             files.publish(self.path(stage, number, suffix), data)
@@ -75,17 +77,17 @@ class Store:
         """Have the parts of the second place here, and those of here there.
 
         Args:
-            suffixes: The files of a part by stage, the one that says that it is done last.
+            suffixes: The files of a part by stage, `jsonl` last.
         """
         if self._objects is None:
             return
         # Listed once; each `put` checks for itself that nothing is there.
         there = set(self._objects.parts())
         for stage, number in sorted(there):
-            if stage in suffixes and not self.has(stage, number, suffixes[stage][-1]):
+            if stage in suffixes and not self.has(stage, number):
                 self.publish(stage, number, self._objects.get(stage, number, suffixes[stage]))
         for stage, names in suffixes.items():
-            for number in sorted(self.done(stage, names[-1])):
+            for number in sorted(self.done(stage)):
                 if (stage, number) not in there:
                     self._objects.put(stage, number, {name: self.read(stage, number, name) for name in names})
 

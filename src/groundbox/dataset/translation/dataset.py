@@ -69,7 +69,7 @@ class _Translation:
         self.source = source
         self.clock = BuildClock(opened.folder / "clock.json")
         self.count = 0
-        self.resumed = opened.done(item.STAGE, "jsonl")
+        self.resumed = opened.done(item.STAGE)
 
     def is_done(self) -> bool:
         # A finished translation with another limit goes on from its answers.
@@ -97,14 +97,13 @@ class _Translation:
         total = min(self.source["kept"], options.limit or self.source["kept"])
         done = 0
         tools.progress.step(item.STAGE, 0, total, resumed=False)
-        async for shard in carry_out(
+        async for shard, _ in carry_out(
             self._shards(),
             submit=work,  # here: it holds the connection to the model
             # Shards wait for the model most of the time; so many more are under way that processors do not idle
             # meanwhile.
             capacity=lambda: options.at_once + tools.executor.capacity,
             store=self.store,
-            marker="jsonl",
         ):
             done += 1
             tools.progress.step(item.STAGE, done, total, resumed=shard.number in self.resumed)

@@ -17,6 +17,9 @@ from groundbox.trace.record.value import MOST_INT, MOST_TEXT, InvalidValue, chec
 
 MOST_NAME: Final = 1000
 _SCOPES: Final = (None, "global", "nonlocal")
+_AT_LINE: Final = frozenset(schema.AtLine.__subclasses__())
+_WAKING: Final = frozenset({schema.Return, schema.Raise, schema.Unwind})
+"""Records of a frame that may wait since its yield."""
 _RUNS: Final = 1
 _WAITS: Final = 2
 _ENDED: Final = 3
@@ -48,7 +51,7 @@ _TYPE_FIELDS: Final = {
     "bytearray": frozenset({"hex", "len", "elided"}),
     "array": frozenset({"items", "tail", "elided", "dtype", "shape"}),
 }
-_PARTS: Final = ("items", "pairs", "attrs", "tail", "elided", "hex", "len", "maxlen", "dtype", "shape")
+_PARTS: Final = schema.Content.__struct_fields__
 # One attrgetter for all of them is quicker than asking one by one, and most records have none. Of a single name it
 # would give no tuple.
 _NOT_OF_TYPE: Final = {
@@ -139,7 +142,8 @@ class Checker:
                 at[record.f] = record.n
                 self._fresh = None
             elif type(record) is schema.Set:
-                if state(record.f) != _RUNS or not _takes_plain(record):
+                plain = record.scope is None and len(record.name) <= MOST_NAME and _is_plain(record.v)
+                if state(record.f) != _RUNS or not plain:
                     check(record)
                 self._fresh = None
             elif type(record) is schema.Test and self._operands is not None:
@@ -159,14 +163,19 @@ class Checker:
         """
         if self.ended:
             raise InvalidRecord("nothing follows an end")
-        if self._owed and type(record) is not schema.Object:
+        kind: type[Any] = type(record)
+        if self._owed and kind is not schema.Object:
             raise InvalidRecord(f"label {min(self._owed)} is referred to and not described")
         try:
-            _CHECKS[type(record)](self, record)
+            if kind in _AT_LINE:
+                placed: Any = record  # `isinstance` would say so to mypy, and takes longer
+                self._frame(placed.f, wakes=kind in _WAKING)
+                self._line(placed.n)
+            _CHECKS[kind](self, record)
         except InvalidValue as error:
             raise InvalidRecord(str(error)) from None
         # Any other record may stand between a call and what it does, but no body that is folded afterwards.
-        if type(record) is not schema.Call:
+        if kind is not schema.Call:
             self._fresh = None
         # The row is over: what comes next can stand without it.
         if not self._owed:
@@ -182,22 +191,14 @@ class Checker:
             raise InvalidRecord(f"label {min(self._owed)} is referred to and not described")
 
     def _value(self, value: V) -> None:
-        if _is_plain(value):
-            return
         refs: list[int] = []
-        # A reference is most of what is no atom, and needs no look at its parts.
-        if type(value) is dict and len(value) == 1 and type(value.get("ref")) is int:
-            refs.append(value["ref"])
-        else:
-            check(value, refs)
+        check(value, refs)
         for label in refs:
             if label not in self._types:
                 raise InvalidRecord(f"label {label} is not described")
 
     def _part(self, value: V) -> None:
         """A part of an object: what it refers to may be described by a record of the same group."""
-        if _is_plain(value):
-            return
         refs: list[int] = []
         check(value, refs)
         for label in refs:
@@ -236,8 +237,6 @@ class Checker:
         self._last_frame = self._fresh = record.f
 
     def _step(self, record: schema.Line) -> None:
-        self._frame(record.f)
-        self._line(record.n)
         self._at[record.f] = record.n
 
     def _set(self, record: schema.Set) -> None:
@@ -251,8 +250,6 @@ class Checker:
         _need(record.scope in _SCOPES, "a scope is global or nonlocal")
 
     def _return(self, record: schema.Return) -> None:
-        self._frame(record.f, wakes=True)
-        self._line(record.n)
         self._value(record.v)
         self._leave(record.f)
 
@@ -263,8 +260,6 @@ class Checker:
         self._loops.pop(frame, None)
 
     def _yield(self, record: schema.Yield) -> None:
-        self._frame(record.f)
-        self._line(record.n)
         self._value(record.v)
         self._frames[record.f] = _WAITS
         self._at[record.f] = record.n
@@ -276,16 +271,12 @@ class Checker:
         self._frames[record.f] = _RUNS
 
     def _raise(self, record: schema.Raise) -> None:
-        self._frame(record.f, wakes=True)
-        self._line(record.n)
         _need(len(record.type) <= MOST_NAME, "a name is too long")
         _need(record.from_ is None or record.from_ in self._frames, f"frame {record.from_} was not called")
         for value in record.args:
             self._value(value)
 
     def _unwind(self, record: schema.Unwind) -> None:
-        self._frame(record.f, wakes=True)
-        self._line(record.n)
         self._leave(record.f)
 
     def _out(self, record: schema.Out) -> None:
@@ -293,8 +284,6 @@ class Checker:
         _need(record.elided >= 0, "elided is a count")
 
     def _fold(self, record: schema.Fold) -> None:
-        self._frame(record.f)
-        self._line(record.n)
         _need(record.what in ("loop", "call"), "a loop or a call is folded")
         _need(min(record.steps, record.iterations, record.calls) >= 0, "steps, iterations and calls are counts")
         _need(record.what == "loop" or self._fresh == record.f, "a folded call follows its call record")
@@ -323,8 +312,6 @@ class Checker:
         _need(unit[0] <= line <= unit[1], f"what is tested in line {first} is no part of line {line}")
 
     def _iteration(self, record: schema.Iteration) -> None:
-        self._frame(record.f)
-        self._line(record.n)
         loops = self._loops.setdefault(record.f, {})
         before = loops.get(record.n, _Count(0, 0))
         known = self._known()
@@ -347,8 +334,6 @@ class Checker:
                 self._value(value)
 
     def _ended(self, record: schema.Ended) -> None:
-        self._frame(record.f)
-        self._line(record.n)
         known = self._known()
         _need(known is None or record.n in known.loops, f"no loop begins in line {record.n}")
         before = self._loops.get(record.f, {}).get(record.n, _Count(0, 0))
@@ -393,7 +378,7 @@ class Checker:
         for key, value in record.pairs or ():
             each(key)
             each(value)
-        for value in (record.attrs or {}).values():
+        for value in record.attrs.values() if record.attrs else ():
             each(value)
         for value in record.tail or ():
             self._tail(value, kind, each)
@@ -451,10 +436,6 @@ class Checker:
                 _need(type(place) is int and 0 <= place < self._lengths[record.id], "an index is inside its list")
             else:
                 _need(type(place) is str and len(place) <= MOST_NAME, "an attribute has a name")
-
-
-def _takes_plain(record: schema.Set) -> bool:
-    return record.scope is None and len(record.name) <= MOST_NAME and _is_plain(record.v)
 
 
 def _is_plain(value: V) -> bool:

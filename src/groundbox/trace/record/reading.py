@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from groundbox.trace.query.cause import Why
     from groundbox.trace.query.difference import Difference
     from groundbox.trace.query.history import History
-    from groundbox.trace.run.state import State
+    from groundbox.trace.run.state import Keyframes, State
     from groundbox.trace.run.structure import Structure
 
 SLACK_BYTES: Final = 1024 * 1024
@@ -69,7 +69,6 @@ class Trace:
     core: str | None = None
     _body: bytes = dataclasses.field(default=b"", repr=False)
     _found: _Found | None = dataclasses.field(default=None, repr=False)  # held, so that others find it in _HELD
-    _cache: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
     @classmethod
     def loads(cls, data: bytes, core: str | None = None, *, own: bool = False) -> Trace:
@@ -147,22 +146,20 @@ class Trace:
 
         The caller owns the state and may `apply` further records to it.
         """
+        return self._keyframes.state_at(t)
+
+    @functools.cached_property
+    def _keyframes(self) -> Keyframes:
         from groundbox.trace.run.state import Keyframes
 
-        if "keyframes" not in self._cache:
-            self._cache["keyframes"] = Keyframes(self.records)
-        keyframes: Keyframes = self._cache["keyframes"]
-        return keyframes.state_at(t)
+        return Keyframes(self.records)
 
-    @property
+    @functools.cached_property
     def structure(self) -> Structure:
         """Activations, steps and loops, derived once from the records and the source."""
         from groundbox.trace.run.structure import derive
 
-        if "structure" not in self._cache:
-            self._cache["structure"] = derive(self)
-        structure: Structure = self._cache["structure"]
-        return structure
+        return derive(self)
 
     def history(self, name: str, frame: int | None = None) -> History:
         """Every value that a name took, in order; see `groundbox.trace.query.history`."""

@@ -21,6 +21,31 @@ class _Record(
     """Left out by the garbage collector: what is read from JSON has no cycles."""
 
 
+class AtLine(_Record, frozen=True, kw_only=True):
+    """A record of what a frame does in a line."""
+
+    f: int
+    n: int
+
+
+class Content(_Record, frozen=True, kw_only=True):
+    """A record of what an object holds.
+
+    A subclass has its own fields not by keyword only, so that they stand before these.
+    """
+
+    items: list[V] | None = None
+    pairs: list[tuple[V, V]] | None = None
+    attrs: dict[str, V] | None = None
+    tail: list[V] | None = None
+    elided: int = 0
+    hex: str | None = None
+    len: int | None = None
+    maxlen: int | None = None
+    dtype: str | None = None
+    shape: list[int] | None = None
+
+
 class Call(_Record, frozen=True, kw_only=True, tag="call"):
     """User code was called by frame `p`, or by none (0)."""
 
@@ -33,11 +58,8 @@ class Call(_Record, frozen=True, kw_only=True, tag="call"):
     thread: str | None = None
 
 
-class Line(_Record, frozen=True, kw_only=True, tag="line"):
+class Line(AtLine, frozen=True, kw_only=True, tag="line"):
     """A line is about to run."""
-
-    f: int
-    n: int
 
 
 class Set(_Record, frozen=True, kw_only=True, tag="set"):
@@ -57,26 +79,16 @@ class Del(_Record, frozen=True, kw_only=True, tag="del"):
     scope: str | None = None
 
 
-class Object(_Record, frozen=True, kw_only=True, tag="object"):
+class Object(Content, frozen=True, tag="object"):
     """The first description of an object that has an identity."""
 
     id: int
     type: str
     # Named otherwise where the word is Python's own.
     class_: str | None = msgspec.field(default=None, name="class")
-    items: list[V] | None = None
-    pairs: list[tuple[V, V]] | None = None
-    attrs: dict[str, V] | None = None
-    tail: list[V] | None = None
-    elided: int = 0
-    hex: str | None = None
-    len: int | None = None
-    maxlen: int | None = None
-    dtype: str | None = None
-    shape: list[int] | None = None
 
 
-class Mutate(_Record, frozen=True, kw_only=True, tag="mutate"):
+class Mutate(Content, frozen=True, tag="mutate"):
     """A change of an object."""
 
     id: int
@@ -84,31 +96,17 @@ class Mutate(_Record, frozen=True, kw_only=True, tag="mutate"):
     at: list[V] | None = None
     start: int | None = None
     removed: int | None = None
-    items: list[V] | None = None
-    pairs: list[tuple[V, V]] | None = None
-    attrs: dict[str, V] | None = None
-    tail: list[V] | None = None
-    elided: int = 0
-    hex: str | None = None
-    len: int | None = None
-    maxlen: int | None = None
-    dtype: str | None = None
-    shape: list[int] | None = None
 
 
-class Return(_Record, frozen=True, kw_only=True, tag="return"):
+class Return(AtLine, frozen=True, kw_only=True, tag="return"):
     """A frame returned."""
 
-    f: int
-    n: int
     v: V
 
 
-class Yield(_Record, frozen=True, kw_only=True, tag="yield"):
+class Yield(AtLine, frozen=True, kw_only=True, tag="yield"):
     """A generator or coroutine gave a value and waits."""
 
-    f: int
-    n: int
     v: V
 
 
@@ -120,21 +118,16 @@ class Resume(_Record, frozen=True, kw_only=True, tag="resume"):
     n: int
 
 
-class Raise(_Record, frozen=True, kw_only=True, tag="raise"):
+class Raise(AtLine, frozen=True, kw_only=True, tag="raise"):
     """An exception came up in a line, or came into it out of frame `from_`."""
 
-    f: int
-    n: int
     type: str
     args: list[V] = []
     from_: int | None = msgspec.field(default=None, name="from")
 
 
-class Unwind(_Record, frozen=True, kw_only=True, tag="unwind"):
+class Unwind(AtLine, frozen=True, kw_only=True, tag="unwind"):
     """A frame was left by an exception."""
-
-    f: int
-    n: int
 
 
 class Out(_Record, frozen=True, kw_only=True, tag="out"):
@@ -146,11 +139,9 @@ class Out(_Record, frozen=True, kw_only=True, tag="out"):
     elided: int = 0
 
 
-class Fold(_Record, frozen=True, kw_only=True, tag="fold"):
+class Fold(AtLine, frozen=True, kw_only=True, tag="fold"):
     """Iterations of a loop, or the body of a call, that ran and were not recorded."""
 
-    f: int
-    n: int
     what: str
     steps: int
     iterations: int = 0
@@ -165,20 +156,16 @@ class Test(_Record, frozen=True, kw_only=True, tag="test"):
     v: bool
 
 
-class Iteration(_Record, frozen=True, kw_only=True, tag="iteration"):
+class Iteration(AtLine, frozen=True, kw_only=True, tag="iteration"):
     """The body of the loop at line `n` begins, with these values of the names that the item went to."""
 
-    f: int
-    n: int
     number: int
     items: list[V] | None = None
 
 
-class Ended(_Record, frozen=True, kw_only=True, tag="ended"):
+class Ended(AtLine, frozen=True, kw_only=True, tag="ended"):
     """The loop at line `n` found no further item, or its condition false."""
 
-    f: int
-    n: int
     iterations: int
 
 

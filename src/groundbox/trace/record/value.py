@@ -71,15 +71,16 @@ def check(value: V, refs: list[int], depth: int = 0) -> None:
         if not math.isfinite(value):
             raise InvalidValue("a float that is not finite stands for itself")
     elif kind is dict:
-        _check_object(value, refs, depth)
+        # A reference is most of what is no atom, and needs no look at its parts.
+        if len(value) == 1 and type(value.get("ref")) is int:
+            refs.append(value["ref"])
+        else:
+            _check_object(value, refs, depth)
     else:
         raise InvalidValue(f"a JSON {'array' if kind is list else kind.__name__} is no value")
 
 
 def _check_object(value: dict[str, Any], refs: list[int], depth: int) -> None:
-    if len(value) == 1 and type(value.get("ref")) is int:
-        refs.append(value["ref"])
-        return
     if depth >= MOST_DEPTH:
         raise InvalidValue(f"values are nested deeper than {MOST_DEPTH}")
     kind = kind_of(value)
