@@ -27,7 +27,7 @@ from groundbox.dataset.item_runs import RunLimits
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problems.reading import FORMATS
 from groundbox.dataset.program_runner import ExecutedRunner, SandboxRunner
-from groundbox.dataset.progress import Line, Progress, Quiet
+from groundbox.dataset.progress import Line, Progress
 from groundbox.dataset.selection import Shares, Taste
 from groundbox.dataset.tasks.registry import TASKS
 from groundbox.dataset.translation import prompts
@@ -348,7 +348,7 @@ def _tools(start: Start, trace: TraceOptions, tokenizer: Path | None = None) -> 
         say(one_line(words))
 
     check_host()
-    progress: Progress = Line(sys.stderr) if sys.stderr.isatty() else Quiet()
+    progress = Line(sys.stderr) if sys.stderr.isatty() else Progress()
     executor = start(tell)
     return Tools(
         runner=SandboxRunner(at_once=executor.workers, options=trace),

@@ -178,14 +178,14 @@ class _ModelRun:
     async def carry_out(self) -> dict[str, Any]:
         """Ask, judge, and write the report."""
         from groundbox.dataset.program_runner import SandboxRunner
-        from groundbox.dataset.progress import Line, Progress, Quiet
+        from groundbox.dataset.progress import Line, Progress
         from groundbox.learn.evaluation.model import Tools, evaluate
         from groundbox.learn.evaluation.results import opened
         from groundbox.learn.evaluation.suites import Means
         from groundbox.trace.record.options import TraceOptions
 
         limits, options = _options_of(self.asked)
-        progress: Progress = Line(sys.stderr) if sys.stderr.isatty() else Quiet()
+        progress = Line(sys.stderr) if sys.stderr.isatty() else Progress()
         connecting = self._source(progress)  # what is wrong with it is told before a folder is made
         executor = self.start(functools.partial(_say, progress.end))
         try:

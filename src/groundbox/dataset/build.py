@@ -41,7 +41,7 @@ from groundbox.dataset.part_store import Store
 from groundbox.dataset.problem import Drop, Problem
 from groundbox.dataset.problems.reading import parse, read
 from groundbox.dataset.program_runner import Runner
-from groundbox.dataset.progress import Progress, Quiet
+from groundbox.dataset.progress import Progress
 from groundbox.dataset.shard_runs import RunWork
 from groundbox.dataset.shard_samples import SampledItem, SampleWork
 from groundbox.errors import InvalidArgument
@@ -69,7 +69,7 @@ class Tools:
     narrator: Narrator
     prover: Prover
     untold: Untold = untold
-    progress: Progress = dataclasses.field(default_factory=Quiet)
+    progress: Progress = dataclasses.field(default_factory=Progress)
     tokenizer: Tokenizer | None = None
     telling_prover: TellingProver = model_telling.prove
     parts: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import zlib
@@ -72,20 +73,14 @@ class BuildStatistics:
 
     Attributes:
         tokenizer: What lengths are counted in beside characters, or None.
+        counts: Items, samples and claims, by what became of them.
+        by: How many there are of each kind, by what is asked: `reason`, `task`, `licence` and so on.
         left_out: Items with sentences that are not told because a claim in them is not proven.
         examples: The first sample of each task.
     """
 
     tokenizer: Tokenizer | None = None
-    items: int = 0
-    runnable: int = 0
-    traced: int = 0
-    folded: int = 0
-    kept: int = 0
-    samples: int = 0
-    reasons: Counter[str] = dataclasses.field(default_factory=Counter)
-    stages: Counter[str] = dataclasses.field(default_factory=Counter)
-    facts: Counter[str] = dataclasses.field(default_factory=Counter)
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
     by: dict[str, Counter[str]] = dataclasses.field(default_factory=lambda: defaultdict(Counter))
     measures: dict[str, list[float]] = dataclasses.field(default_factory=lambda: defaultdict(list))
     problems: dict[str, set[str]] = dataclasses.field(default_factory=lambda: defaultdict(set))
@@ -95,9 +90,9 @@ class BuildStatistics:
 
     def drop(self, drop: Drop) -> None:
         """An item that is not in the dataset."""
-        self.items += 1
-        self.reasons[drop.reason] += 1
-        self.stages[drop.stage] += 1
+        self._count(items=1)
+        self.by["reason"][drop.reason] += 1
+        self.by["stage"][drop.stage] += 1
 
     def ran(self, ran: ProblemRuns) -> None:
         """A problem with its items after all decisions; those dropped are counted, the others are `lesson`'s."""
@@ -115,43 +110,31 @@ class BuildStatistics:
 
     def lesson(self, lesson: SampledItem) -> None:
         """An item that came as far as the narrator."""
-        self.facts["told"] += 1
-        self.facts["told_claims"] += lesson.claims
-        self.facts["told_proven"] += lesson.proven
-        self.facts["opaque"] += lesson.opaque
-        self.facts["elided"] += lesson.elided
+        self._count(told=1, told_claims=lesson.claims, told_proven=lesson.proven)
+        self._count(opaque=lesson.opaque, elided=lesson.elided)
         self.faults.extend(lesson.faults)
         if lesson.drop is not None:
             self.drop(lesson.drop)
             return
-        self.items += 1
-        self.kept += 1
         # All samples of an item carry the numbers of its one telling; counted once.
-        self.facts["claims"] += lesson.samples[0].claims
-        self.facts["proven"] += lesson.samples[0].proven
-        self.facts["smaller_kept"] += "shrunk_from" in json.loads(lesson.samples[0].case)
-        if lesson.left_out:
-            self.facts["mended"] += 1
-            self.left_out.extend((lesson.item, each) for each in lesson.left_out)
+        first = lesson.samples[0]
+        self._count(items=1, kept=1, claims=first.claims, proven=first.proven, mended=bool(lesson.left_out))
+        self._count(smaller_kept="shrunk_from" in json.loads(first.case))
+        self.left_out.extend((lesson.item, each) for each in lesson.left_out)
         for sample in lesson.samples:
             self._sample(sample)
 
     def report(self, decisions: FilterDecisions) -> dict[str, Any]:
         """The keys of report.json that do not depend on time."""
         return {
-            "items": self.items,
-            "runnable": self.runnable,
-            "traced": self.traced,
-            "folded": self.folded,
-            "kept": self.kept,
-            "samples": self.samples,
-            "dropped": dict(sorted(self.reasons.items())),
-            "dropped_by_stage": {stage: self.stages[stage] for stage in STAGES},
+            **{name: self.counts[name] for name in ("items", "runnable", "traced", "folded", "kept", "samples")},
+            "dropped": self.counts_by("reason"),
+            "dropped_by_stage": {stage: self.by["stage"][stage] for stage in STAGES},
             "yield": self._yield(),
             "rates": self._rates(),
             **self.content(),
             "smaller": self._smaller(),
-            "searches": {name: self.facts[f"searches_{name}"] for name in ("sought", "runs", "found")},
+            "searches": {name: self.counts[f"searches_{name}"] for name in ("sought", "runs", "found")},
             "coverage": spread(self.measures["coverage"]),
             "duplicates": {"problems": len(decisions.duplicates.of), "groups": decisions.duplicates.sizes},
             "contamination": self._contamination(decisions),
@@ -160,58 +143,54 @@ class BuildStatistics:
 
     def content(self) -> dict[str, Any]:
         """The keys that tell of the samples, however they were made."""
-        facts = self.facts
+        claims, proven = self.counts["claims"], self.counts["proven"]
         return {
-            "claims": {
-                "total": facts["claims"],
-                "proven": facts["proven"],
-                "uncheckable": facts["claims"] - facts["proven"],
-            },
+            "claims": {"total": claims, "proven": proven, "uncheckable": claims - proven},
             "mended": self._mended(),
             "answers": self._answers(),
             "lengths": {"unit": "characters", **self._lengths("chars")},
             **({"tokens": {"tokenizer": self.tokenizer.name, **self._lengths("tokens")}} if self.tokenizer else {}),
             "repetition": {name: spread(self.measures[name]) for name in ("repeated", "compressed")},
             "difficulty": spread(self.measures["difficulty"]),
-            **{f"samples_by_{name}": dict(sorted(self.by[name].items())) for name in ("task", "style", "split")},
+            **{f"samples_by_{name}": self.counts_by(name) for name in ("task", "style", "split")},
             "problems_by_split": {name: len(each) for name, each in sorted(self.problems.items())},
-            "samples_by_source": dict(sorted(self.by["source"].items())),
-            "samples_by_licence": dict(sorted(self.by["licence"].items())),
+            **{f"samples_by_{name}": self.counts_by(name) for name in ("source", "licence")},
         }
 
+    def counts_by(self, what: str) -> dict[str, int]:
+        """How many there are of each kind, as JSON has it."""
+        return dict(sorted(self.by[what].items()))
+
+    def _count(self, **numbers: int) -> None:
+        for name, number in numbers.items():
+            self.counts[name] += number
+
     def _item(self, item: Item) -> None:
-        self.runnable += item.runnable
+        drop, traced = item.drop, item.traced
+        self._count(runnable=item.runnable)
+        self._count(nondeterministic=drop is not None and drop.reason == "nondeterministic-output")
         self._sought(item)
         if item.guesses is not None:
-            self.facts["searches_sought"] += 1
-            self.facts["searches_runs"] += item.guesses
-            self.facts["searches_found"] += bool(item.tried)
-        nondeterministic = item.drop is not None and item.drop.reason == "nondeterministic-output"
-        self.facts["nondeterministic"] += nondeterministic
-        if item.traced is not None:
-            self.traced += 1
-            self.folded += item.traced.folded
-            self.facts["stable"] += item.traced.stable
-        if item.case.expected is not ABSENT and item.answer is not None and item.traced is not None:
-            self.facts["compared"] += 1
+            self._count(searches_sought=1, searches_runs=item.guesses, searches_found=bool(item.tried))
+        if traced is not None:
+            self._count(traced=1, folded=traced.folded, stable=traced.stable)
+        if item.case.expected is not ABSENT and item.answer is not None and traced is not None:
             # Dropped later for another reason, it agreed all the same.
-            self.facts["agree"] += item.drop is None or item.drop.stage != "compare"
+            self._count(compared=1, agree=drop is None or drop.stage != "compare")
 
     def _sought(self, item: Item) -> None:
         sought, shrunk = item.sought, item.case.shrunk_from
         if sought is None:
             return
-        self.facts["smaller_sought"] += 1
-        self.facts["smaller_runs"] += sought.runs
+        self._count(smaller_sought=1, smaller_runs=sought.runs)
         self.by["smaller_why"][sought.why] += 1
         if shrunk is not None:
-            self.facts["smaller_found"] += 1
-            self.facts["smaller_kept_all_arcs"] += shrunk.arcs == shrunk.arcs_kept
+            self._count(smaller_found=1, smaller_kept_all_arcs=shrunk.arcs == shrunk.arcs_kept)
             if shrunk.arcs:
                 self.measures["arcs_kept"].append(shrunk.arcs_kept / shrunk.arcs)
 
     def _sample(self, sample: Sample) -> None:
-        self.samples += 1
+        self._count(samples=1)
         self.examples.setdefault(sample.task, sample)
         self.by["source"][json.loads(sample.provenance)["file"]] += 1
         for name in ("task", "style", "split", "licence"):
@@ -230,26 +209,24 @@ class BuildStatistics:
             self.by["answer"][sample.answer] += 1
 
     def _yield(self) -> dict[str, int]:
-        left, found = self.items, {"read": self.items}
-        for stage in STAGES:
-            left -= self.stages[stage]
-            found[stage] = left
-        return found
+        stages = ("read", *STAGES)
+        dropped = itertools.accumulate(self.by["stage"][stage] for stage in stages)
+        return {stage: self.counts["items"] - each for stage, each in zip(stages, dropped, strict=True)}
 
     def _rates(self) -> dict[str, float | None]:
-        facts = self.facts
+        counts = self.counts
         return {
-            "runnable": share(self.runnable, self.items),
-            "complete_traces": share(self.traced, self.runnable),
-            "deterministic": share(self.runnable, self.runnable + facts["nondeterministic"]),
-            "stable_traces": share(facts["stable"], self.traced),
-            "agree_with_recorded": share(facts["agree"], facts["compared"]),
-            "proven_claims": share(facts["proven"], facts["claims"]),
-            "proven_claims_before_dropping": share(facts["told_proven"], facts["told_claims"]),
+            "runnable": share(counts["runnable"], counts["items"]),
+            "complete_traces": share(counts["traced"], counts["runnable"]),
+            "deterministic": share(counts["runnable"], counts["runnable"] + counts["nondeterministic"]),
+            "stable_traces": share(counts["stable"], counts["traced"]),
+            "agree_with_recorded": share(counts["agree"], counts["compared"]),
+            "proven_claims": share(counts["proven"], counts["claims"]),
+            "proven_claims_before_dropping": share(counts["told_proven"], counts["told_claims"]),
             "understood_sentences": mean(self.measures["sentence_coverage"]),
-            "traces_with_opaque_values": share(facts["opaque"], facts["told"]),
-            "traces_with_elided_values": share(facts["elided"], facts["told"]),
-            "folded_traces": share(self.folded, self.traced),
+            "traces_with_opaque_values": share(counts["opaque"], counts["told"]),
+            "traces_with_elided_values": share(counts["elided"], counts["told"]),
+            "folded_traces": share(counts["folded"], counts["traced"]),
         }
 
     def _answers(self) -> dict[str, float | int | None]:
@@ -269,15 +246,15 @@ class BuildStatistics:
 
     def _mended(self) -> dict[str, Any]:
         shown = [{"item": item, "sentence": sentence} for item, sentence in self.left_out[:_MOST_SHOWN]]
-        return {"items": self.facts["mended"], "sentences": len(self.left_out), "left_out": shown}
+        return {"items": self.counts["mended"], "sentences": len(self.left_out), "left_out": shown}
 
     def _smaller(self) -> dict[str, Any]:
         """Searches for smaller inputs, and what became of what they found."""
         names = ("sought", "runs", "found", "kept")
         return {
-            **{name: self.facts[f"smaller_{name}"] for name in names},
-            "why": dict(sorted(self.by["smaller_why"].items())),
-            "kept_all_arcs": self.facts["smaller_kept_all_arcs"],
+            **{name: self.counts[f"smaller_{name}"] for name in names},
+            "why": self.counts_by("smaller_why"),
+            "kept_all_arcs": self.counts["smaller_kept_all_arcs"],
             "arcs_kept": spread(self.measures["arcs_kept"]),
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import pickle
@@ -30,15 +31,13 @@ _MOST_WORKS: Final = 4
 
 
 class _Process:
-    """What this process is told when it begins, and what it keeps.
+    """What this process is told when it begins.
 
     Attributes:
         hosts: Processes that share this machine's work, this one among them.
-        works: Copies of works by their bytes.
     """
 
     hosts = 1
-    works: Final[dict[bytes, Any]] = {}
 
 
 class Slots(asyncio.Semaphore):
@@ -102,19 +101,14 @@ class Pickled:
         return data
 
 
+@functools.lru_cache(maxsize=_MOST_WORKS)
 def work_of(data: bytes) -> Any:
-    """This process's copy of a work; of those that were not asked for the longest, none is kept."""
-    works = _Process.works
+    """This process's copy of a work."""
     try:
-        # The driver may run code here anyway.
-        work = works.pop(data) if data in works else pickle.loads(data)  # noqa: S301
+        return pickle.loads(data)  # noqa: S301  the driver may run code here anyway
     except Exception as error:  # of any kind: of a package that is not here, say
         told = f"what is to be done cannot be read on this machine: {type(error).__name__}: {error}"
         raise GroundboxError(f"{told}. All machines need the same packages") from error
-    works[data] = work
-    while len(works) > _MOST_WORKS:
-        del works[next(iter(works))]
-    return work
 
 
 class Answer(NamedTuple):

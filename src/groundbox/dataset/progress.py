@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol, TextIO
+from typing import TextIO
 
 
-class Progress(Protocol):
-    """Is told how far a stage is."""
+class Progress:
+    """Is told how far a stage is. This one says nothing."""
 
     def step(self, stage: str, done: int, total: int, *, resumed: bool) -> None:
         """So many of the stage's items are done; `resumed` ones were done by an earlier process."""
@@ -16,17 +16,7 @@ class Progress(Protocol):
         """Nothing more will come."""
 
 
-class Quiet:
-    """Says nothing."""
-
-    def step(self, stage: str, done: int, total: int, *, resumed: bool) -> None:
-        """See Progress.step."""
-
-    def end(self) -> None:
-        """See Progress.end."""
-
-
-class Line:
+class Line(Progress):
     """Progress as a line of a terminal, written over and over."""
 
     def __init__(self, stream: TextIO) -> None:

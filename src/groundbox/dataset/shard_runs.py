@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
@@ -258,37 +259,33 @@ class RunWork:
 
     async def _guessed(self, problem: Problem, case: Case) -> RunResult | None:
         """A traced run; None where it fails, and where a plain one under another hash seed gives something else."""
-        runs = Runs(problem, case, self.runner, self.options.patience.brief())
         if signature.misfit(problem, case):
             return None
+        ran = await self._brief(problem, case)
+        if ran is None or ran.outcome not in ("ok", "error"):
+            return None
+        plain = await self._brief(problem, case, PLAIN_SEED)
+        return ran if plain is not None and same(plain.answer, ran.answer) and not plain.drawn else None
+
+    async def _brief(self, problem: Problem, case: Case, seed: int = TRACED_SEED) -> RunResult | None:
+        """A run under narrow limits, traced under its seed alone; None where the sandbox was lost."""
+        runs = Runs(problem, case, self.runner, self.options.patience.brief())
         try:
-            ran = await runs(TRACED_SEED, traced=True)
-            if ran.outcome not in ("ok", "error"):
-                return None
-            plain = await runs(PLAIN_SEED, traced=False)
+            return await runs(seed, traced=seed == TRACED_SEED)
         except SandboxLost:
             return None
-        return ran if same(plain.answer, ran.answer) and not plain.drawn else None
 
     async def _smaller(
         self, problem: Problem, first: _First, taken: set[str], most_runs: int
     ) -> tuple[Item, bytes | None]:
         options, item = self.options, first.item
-
-        async def once(case: Case) -> RunResult | None:
-            runs = Runs(problem, case, self.runner, options.patience.brief())
-            try:
-                return await runs(TRACED_SEED, traced=True)
-            except SandboxLost:
-                return None
-
         search = Search(
             problem=problem,
             case=item.case,
             measure=first.measure,
             others=[case for case in problem.cases if case is not item.case],
             taken=taken,
-            run=once,
+            run=functools.partial(self._brief, problem),
             untold=lambda trace: self._untold(item, trace),
             most_runs=most_runs,
             seed=options.seed,

@@ -6,6 +6,7 @@ event loop and a copy of each work that it was given lately, so that the templat
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import os
@@ -62,14 +63,6 @@ class Greeting(NamedTuple):
     niceness: int
 
 
-class _Process:
-    """What a worker process keeps between shards."""
-
-    begun = False
-    identities: Final[dict[str, Identity]] = {}
-    lacking: str | None = None
-
-
 def identity(environment: str = DEFAULT) -> Identity:
     """The identity of this process, whose guests are to import from this environment."""
     try:
@@ -89,11 +82,7 @@ def identity(environment: str = DEFAULT) -> Identity:
 
 def greet(environment: str) -> Greeting:
     """Say who this process is, before it is given anything."""
-    own = _own(environment)
-    if _Process.lacking is None:
-        lacking = missing(probe(), backend=NAMESPACES, waive=frozenset())
-        _Process.lacking = "; ".join(f"{each.layer}: {each.detail}" for each in lacking)
-    return Greeting(own, _Process.lacking, os.nice(0))
+    return Greeting(_own(environment), _lacking(), os.nice(0))
 
 
 def serve(expected: Identity, data: bytes, shard: Shard) -> Answer:
@@ -117,12 +106,20 @@ def serve(expected: Identity, data: bytes, shard: Shard) -> Answer:
     return Answer(part, error, time.process_time() - begun if runs_programs else 0.0)
 
 
+@functools.cache
 def _own(environment: str) -> Identity:
-    if not _Process.begun:
-        _Process.begun = True
-        gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
-        # A process that is spawned runs its parent's main module first: Ray's, which imports Ray.
-        vars(sys.modules["__main__"]).pop("__file__", None)
-    if environment not in _Process.identities:
-        _Process.identities[environment] = identity(environment)
-    return _Process.identities[environment]
+    _begin()
+    return identity(environment)
+
+
+@functools.cache
+def _begin() -> None:
+    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+    # A process that is spawned runs its parent's main module first: Ray's, which imports Ray.
+    vars(sys.modules["__main__"]).pop("__file__", None)
+
+
+@functools.cache
+def _lacking() -> str:
+    lacking = missing(probe(), backend=NAMESPACES, waive=frozenset())
+    return "; ".join(f"{each.layer}: {each.detail}" for each in lacking)

@@ -132,10 +132,8 @@ class _Translation:
     def _report(self, statistics: BuildStatistics, counts: Counts, drops: Sequence[Drop]) -> None:
         options = self.options
         facts = {
-            "items": statistics.items,
-            "kept": statistics.kept,
-            "samples": statistics.samples,
-            "dropped": dict(sorted(statistics.reasons.items())),
+            **{name: statistics.counts[name] for name in ("items", "kept", "samples")},
+            "dropped": statistics.counts_by("reason"),
             "translation": counts.report(),
             **statistics.content(),
         }

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.dataset.executor import Executor, LocalExecutor, Running, Shard, WorkerDied, quarantining
 from groundbox.dataset.problem import WORKER_DIED
-from groundbox.dataset.progress import Progress, Quiet
+from groundbox.dataset.progress import Progress
 from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.endpoint.chat import EndpointFailed, RequestRefused
 from groundbox.errors import GroundboxError, InvalidArgument
@@ -63,7 +63,7 @@ class Tools:
     executor: Executor
     at_once: int = 16
     proof_cpu_s: float = 20.0
-    progress: Progress = dataclasses.field(default_factory=Quiet)
+    progress: Progress = dataclasses.field(default_factory=Progress)
 
 
 def drawn(questions: Sequence[Question], limit: int | None, seed: int) -> list[Question]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
-from groundbox.trace.record.syntax import MOST_KEPT, parse, walked
+from groundbox.trace.record.syntax import kept, parse, walked
 
 Range: TypeAlias = tuple[int, int, int, int]
 """First line, first column, last line, column behind the last; columns in bytes of UTF-8."""
@@ -143,14 +142,8 @@ def range_of(node: ast.expr) -> Range:
     return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 
+@kept
 def operands_of(source: str) -> Operands | None:
-    """The operands and loops of a source, or None if it does not parse here; they may be another reader's, too."""
-    return _kept(source) if len(source) <= MOST_KEPT else _read(source)
-
-
-def _read(source: str) -> Operands | None:
+    """The operands and loops of a source, or None if it does not parse here."""
     tree = parse(source)
     return None if tree is None else Operands(tree)
-
-
-_kept: Final = functools.lru_cache(maxsize=8)(_read)

@@ -24,6 +24,7 @@ from groundbox.errors import WireError
 from groundbox.trace.record.checking import Checker, InvalidRecord
 from groundbox.trace.record.errors import InvalidTrace
 from groundbox.trace.record.schema import SCHEMA, SCHEMA_1, Ended, Entry, Header, Iteration, Record, Test
+from groundbox.trace.record.syntax import lines_of
 
 if TYPE_CHECKING:
     from groundbox.trace.query.cause import Why
@@ -284,7 +285,7 @@ def _read(body: bytes, source: str, *, most_bytes: int, most_events: int, most_m
     """
     found = _Found()
     memory_bytes = 0
-    checker = Checker(line_count(source), source)
+    checker = Checker(max(1, len(lines_of(source))), source)
     records = found.records
     lines: list[bytes] = []
     start = before = 0
@@ -460,11 +461,6 @@ def _check_header(header: Header, body: bytes, found: _Found) -> None:
 def _counts(records: Sequence[Record]) -> dict[str, int]:
     counts = Counter(map(type, records))
     return {_KINDS[kind]: counts[kind] for kind in sorted(counts, key=_KINDS.__getitem__)}
-
-
-def line_count(source: str) -> int:
-    """Count the lines of a source as Python does, at least 1: `\\r` alone ends one, form feeds and U+2028 do not."""
-    return max(1, source.count("\n") + source.replace("\r\n", "\n").count("\r") + (not source.endswith(("\n", "\r"))))
 
 
 def _dump(header: Header) -> bytes:

@@ -10,7 +10,7 @@ import ast
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from groundbox.values.parsing import module_of
@@ -19,6 +19,7 @@ CodeNode: TypeAlias = (
     ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.GeneratorExp
 )  # fmt: skip
 Node = TypeVar("Node", bound=ast.AST)
+T = TypeVar("T")
 MOST_SOURCE: Final = 1_000_000
 """Characters."""
 MOST_KEPT: Final = 20_000
@@ -86,46 +87,43 @@ class Code:
         self.node = node
         self.qualname = qualname
         self.first, self.header_end = _extent(node)
-        self._places: dict[int, Place] | None = None
 
     def place(self, line: int) -> Place | None:
         """Return what stands in a line of this code, or None."""
-        if self._places is None:
-            self._places = {}
-            body = getattr(self.node, "body", None)
-            if isinstance(body, list):
-                self._block(body, (), ())
         return self._places.get(line)
 
-    def _block(self, body: Sequence[ast.stmt], path: tuple[int, ...], within: tuple[Block, ...]) -> None:
-        for index, statement in enumerate(body):
-            self._statement(statement, (*path, index), within)
+    @functools.cached_property
+    def _places(self) -> Mapping[int, Place]:
+        found: dict[int, Place] = {}
+        body = getattr(self.node, "body", None)
+        for line, place in _placed(body, (), ()) if isinstance(body, list) else ():
+            # `x = 1; y = 2` is found by its first statement.
+            found.setdefault(line, place)
+        return found
 
-    def _statement(self, statement: ast.stmt, path: tuple[int, ...], within: tuple[Block, ...]) -> None:
-        loops = tuple(b.owner for b in within if b.name == "body" and isinstance(b.owner, _LOOPS))
-        for part, first, last, clause in _parts(statement):
-            inline = part in ("test", "loop", "with", "try", "except", "case") and _is_inline(statement, clause, last)
-            number = _clause_number(statement, clause)
+
+def _placed(body: Sequence[ast.stmt], path: tuple[int, ...], within: tuple[Block, ...]) -> Iterator[tuple[int, Place]]:
+    """The lines of a block, with what stands there."""
+    loops = tuple(b.owner for b in within if b.name == "body" and isinstance(b.owner, _LOOPS))
+    for index, statement in enumerate(body):
+        here = (*path, index)
+        for part, first, last, clause, inner in _parts(statement):
             place = Place(
                 statement=statement,
                 part=part,
                 first=first,
                 clause=clause,
-                path=path if number is None else (*path, 1, number),
+                path=(*here, *inner),
                 within=within,
-                inline=inline,
+                inline=part != "definition" and _is_inline(statement, clause, last),
                 loops=loops,
             )
-            assert self._places is not None
             for line in range(first, last + 1):
-                # `x = 1; y = 2` is found by its first statement.
-                self._places.setdefault(line, place)
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            # What stands in a function or class is of another code.
-            return
-        for name, clause_, body, number in _blocks(statement):
-            inner = (*path, _BLOCKS[name]) if number is None else (*path, 1, number, 0)
-            self._block(body, inner, (*within, Block(statement, "body" if clause_ else name, clause_)))
+                yield line, place
+        # What stands in a function or class is of another code.
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for block, statements, inner in _blocks(statement):
+                yield from _placed(statements, (*here, *inner), (*within, block))
 
 
 _END_OF_LINE: Final = re.compile(r"\r\n|\r|\n")
@@ -215,21 +213,19 @@ _UNNAMED: Final[dict[type[ast.AST], str]] = {
 }
 
 
+def kept(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Keep what is worked out of the last few sources that are not long; it may be another reader's, too."""
+    cached = functools.lru_cache(maxsize=KEPT_PROGRAMS)(read)
+    return functools.wraps(read)(lambda source: cached(source) if len(source) <= MOST_KEPT else read(source))
+
+
+@kept
 def parse(source: str) -> ast.Module | None:
     """The syntax tree, or None for a source that is too long, is nested too deeply, or does not parse here.
 
     Whoever goes through a tree by recursion, as `ast.unparse` does, relies on the bound of its depth. A tree may be
     another reader's, too, as a dataset has many runs of one program: nobody changes one that is not `copied`.
     """
-    return _kept_tree(source) if len(source) <= MOST_KEPT else _parsed(source)
-
-
-def syntax_of(source: str) -> Syntax:
-    """The codes of a source, which may be another reader's, too."""
-    return _kept_syntax(source) if len(source) <= MOST_KEPT else Syntax(source)
-
-
-def _parsed(source: str) -> ast.Module | None:
     if len(source) > MOST_SOURCE:
         return None
     try:
@@ -245,8 +241,10 @@ def _parsed(source: str) -> ast.Module | None:
     return None
 
 
-_kept_tree: Final = functools.lru_cache(maxsize=KEPT_PROGRAMS)(_parsed)
-_kept_syntax: Final = functools.lru_cache(maxsize=KEPT_PROGRAMS)(Syntax)
+@kept
+def syntax_of(source: str) -> Syntax:
+    """The codes of a source."""
+    return Syntax(source)
 
 
 def copied(node: Node) -> Node:
@@ -317,50 +315,41 @@ def _located(node: object) -> Iterator[ast.expr | ast.pattern | ast.arg]:
             yield each
 
 
-def _parts(statement: ast.stmt) -> Iterator[tuple[str, int, int, ast.ExceptHandler | ast.match_case | None]]:
-    """The lines that belong to a statement itself, by part: name, first line, last line, clause."""
+def _parts(
+    statement: ast.stmt,
+) -> Iterator[tuple[str, int, int, ast.ExceptHandler | ast.match_case | None, tuple[int, ...]]]:
+    """The lines that belong to a statement itself, by part: name, first line, last line, clause, path in it."""
     first = statement.lineno
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        begins = min([first, *(decorator.lineno for decorator in statement.decorator_list)])
-        yield "definition", begins, _header_end(statement), None
+        yield "definition", *_extent(statement), None, ()
     elif isinstance(statement, (ast.If, ast.While)):
-        yield "test", first, _header_end(statement), None
+        yield "test", first, _header_end(statement), None, ()
     elif isinstance(statement, (ast.For, ast.AsyncFor)):
-        yield "loop", first, _header_end(statement), None
+        yield "loop", first, _header_end(statement), None, ()
     elif isinstance(statement, (ast.With, ast.AsyncWith)):
-        yield "with", first, _header_end(statement), None
+        yield "with", first, _header_end(statement), None, ()
     elif isinstance(statement, (ast.Try, ast.TryStar)):
-        yield "try", first, first, None
-        for handler in statement.handlers:
-            yield "except", handler.lineno, _header_end(handler), handler
+        yield "try", first, first, None, ()
+        for number, handler in enumerate(statement.handlers):
+            yield "except", handler.lineno, _header_end(handler), handler, (1, number)
     elif isinstance(statement, ast.Match):
-        yield "subject", first, statement.subject.end_lineno or first, None
-        for case in statement.cases:
+        yield "subject", first, statement.subject.end_lineno or first, None, ()
+        for number, case in enumerate(statement.cases):
             # `match_case` has no line of its own.
-            yield "case", case.pattern.lineno, _header_end(case), case
+            yield "case", case.pattern.lineno, _header_end(case), case, (1, number)
     else:
-        yield "statement", first, statement.end_lineno or first, None
+        yield "statement", first, statement.end_lineno or first, None, ()
 
 
-def _blocks(
-    statement: ast.stmt,
-) -> Iterator[tuple[str, ast.ExceptHandler | ast.match_case | None, Sequence[ast.stmt], int | None]]:
-    for name in _BLOCKS:
-        inner = getattr(statement, name, None)
-        if not isinstance(inner, list):
-            continue
+def _blocks(statement: ast.stmt) -> Iterator[tuple[Block, Sequence[ast.stmt], tuple[int, ...]]]:
+    """The blocks of a compound statement, each with its statements and its path in it."""
+    for name, number in _BLOCKS.items():
+        inner = getattr(statement, name, ())
         if name in ("handlers", "cases"):
-            for number, clause in enumerate(inner):
-                yield name, clause, clause.body, number
+            for place, clause in enumerate(inner):
+                yield Block(statement, "body", clause), clause.body, (number, place, 0)
         elif inner:
-            yield name, None, inner, None
-
-
-def _clause_number(statement: ast.stmt, clause: ast.AST | None) -> int | None:
-    if clause is None:
-        return None
-    clauses: list[ast.AST] = getattr(statement, "handlers", None) or getattr(statement, "cases", [])
-    return clauses.index(clause)
+            yield Block(statement, name), inner, (number,)
 
 
 def _is_inline(statement: ast.stmt, clause: ast.ExceptHandler | ast.match_case | None, last: int) -> bool:
