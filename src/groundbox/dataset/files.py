@@ -76,6 +76,25 @@ def locked(path: Path, busy: InvalidArgument) -> Iterator[None]:
         os.close(handle)
 
 
+def check_same(found: Any, wanted: Mapping[str, Any], argument: str, where: str, another: str) -> None:
+    """Refuse a place that holds the parts of another build.
+
+    Args:
+        found: Its arguments.
+        argument: Of ours, that names the place.
+        another: What to name instead.
+
+    Raises:
+        InvalidArgument: They differ.
+    """
+    if found != wanted:
+        raise InvalidArgument(
+            argument,
+            f"{where} holds a build with other arguments ({differences(found, wanted)}); "
+            f"repeat those to resume it, or name another {another}",
+        )
+
+
 def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Tell which keys differ, with both values as JSON, `_MOST_SHOWN` characters of it."""
     names = sorted(name for name in found.keys() | wanted.keys() if found.get(name, ...) != wanted.get(name, ...))

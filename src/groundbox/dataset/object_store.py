@@ -175,13 +175,7 @@ class Objects:
             raise InvalidArgument("--parts", f"{self.url} is not empty, and no build of ours; name another place")
         if self._create(_MANIFEST, json.dumps({"arguments": dict(arguments)}, indent=1, sort_keys=True).encode()):
             return
-        found = json.loads(self._read(_MANIFEST))["arguments"]
-        if found != arguments:
-            raise InvalidArgument(
-                "--parts",
-                f"{self.url} holds a build with other arguments ({files.differences(found, arguments)}); "
-                "repeat those to resume it, or name another place",
-            )
+        files.check_same(json.loads(self._read(_MANIFEST))["arguments"], arguments, "--parts", self.url, "place")
 
     def _taken(self) -> _Lease:
         """The lease, once whoever had it has none.

@@ -150,13 +150,7 @@ def _check_manifest(out: Path, arguments: Mapping[str, Any]) -> None:
     if not path.exists():
         files.publish(path, _bytes({"arguments": wanted, "finished": None}))
         return
-    found = _read(path)["arguments"]
-    if found != wanted:
-        raise InvalidArgument(
-            "out",
-            f"{out} holds a build with other arguments ({files.differences(found, wanted)}); "
-            "repeat those to resume it, or name another folder",
-        )
+    files.check_same(_read(path)["arguments"], wanted, "out", str(out), "folder")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from groundbox.testing.traces import CALL, END, LIMITS, body, read, written
 from groundbox.trace.record import reading
-from groundbox.trace.record.checking import Checker, InvalidRecord
+from groundbox.trace.record.checking import Checker
 from groundbox.trace.record.errors import InvalidTrace
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.schema import Record
+from groundbox.trace.record.value import InvalidRecord
 from groundbox.trace.show.terminal import terminal
 
 LINE = {"k": "line", "f": 1, "n": 2}

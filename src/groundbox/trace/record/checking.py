@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace.record import schema
 from groundbox.trace.record.operands import Operands, operands_of
 from groundbox.trace.record.schema import Record, V
-from groundbox.trace.record.value import MOST_INT, MOST_TEXT, InvalidValue, check, check_hex
+from groundbox.trace.record.value import MOST_INT, MOST_TEXT, InvalidRecord, check, check_hex, need
 
 MOST_NAME: Final = 1000
 _SCOPES: Final = (None, "global", "nonlocal")
@@ -73,10 +73,6 @@ class _Count(NamedTuple):
 
     iterations: int
     folds: int
-
-
-class InvalidRecord(ValueError):
-    """A record that may not stand where it stands; the message says why."""
 
 
 class Checker:
@@ -166,14 +162,11 @@ class Checker:
         kind: type[Any] = type(record)
         if self._owed and kind is not schema.Object:
             raise InvalidRecord(f"label {min(self._owed)} is referred to and not described")
-        try:
-            if kind in _AT_LINE:
-                placed: Any = record  # `isinstance` would say so to mypy, and takes longer
-                self._frame(placed.f, wakes=kind in _WAKING)
-                self._line(placed.n)
-            _CHECKS[kind](self, record)
-        except InvalidValue as error:
-            raise InvalidRecord(str(error)) from None
+        if kind in _AT_LINE:
+            placed: Any = record  # `isinstance` would say so to mypy, and takes longer
+            self._frame(placed.f, wakes=kind in _WAKING)
+            self._line(placed.n)
+        _CHECKS[kind](self, record)
         # Any other record may stand between a call and what it does, but no body that is folded afterwards.
         if kind is not schema.Call:
             self._fresh = None
@@ -229,7 +222,7 @@ class Checker:
             raise InvalidRecord(f"frame {record.f} is called after frame {self._last_frame}")
         if record.p not in self._frames:
             raise InvalidRecord(f"frame {record.p} was not called")
-        _need(len(record.name) <= MOST_NAME, "a name is too long")
+        need(len(record.name) <= MOST_NAME, "a name is too long")
         self._line(record.n)
         for value in record.args.values():
             self._value(value)
@@ -241,13 +234,13 @@ class Checker:
 
     def _set(self, record: schema.Set) -> None:
         self._frame(record.f)
-        _need(record.scope in _SCOPES, "a scope is global or nonlocal")
-        _need(len(record.name) <= MOST_NAME, "a name is too long")
+        need(record.scope in _SCOPES, "a scope is global or nonlocal")
+        need(len(record.name) <= MOST_NAME, "a name is too long")
         self._value(record.v)
 
     def _del(self, record: schema.Del) -> None:
         self._frame(record.f)
-        _need(record.scope in _SCOPES, "a scope is global or nonlocal")
+        need(record.scope in _SCOPES, "a scope is global or nonlocal")
 
     def _return(self, record: schema.Return) -> None:
         self._value(record.v)
@@ -265,14 +258,14 @@ class Checker:
         self._at[record.f] = record.n
 
     def _resume(self, record: schema.Resume) -> None:
-        _need(self._frames.get(record.f) == _WAITS, f"frame {record.f} goes on without having waited")
-        _need(record.p in self._frames, f"frame {record.p} was not called")
+        need(self._frames.get(record.f) == _WAITS, f"frame {record.f} goes on without having waited")
+        need(record.p in self._frames, f"frame {record.p} was not called")
         self._line(record.n)
         self._frames[record.f] = _RUNS
 
     def _raise(self, record: schema.Raise) -> None:
-        _need(len(record.type) <= MOST_NAME, "a name is too long")
-        _need(record.from_ is None or record.from_ in self._frames, f"frame {record.from_} was not called")
+        need(len(record.type) <= MOST_NAME, "a name is too long")
+        need(record.from_ is None or record.from_ in self._frames, f"frame {record.from_} was not called")
         for value in record.args:
             self._value(value)
 
@@ -280,13 +273,13 @@ class Checker:
         self._leave(record.f)
 
     def _out(self, record: schema.Out) -> None:
-        _need(record.s in (1, 2), "output goes to 1 or 2")
-        _need(record.elided >= 0, "elided is a count")
+        need(record.s in (1, 2), "output goes to 1 or 2")
+        need(record.elided >= 0, "elided is a count")
 
     def _fold(self, record: schema.Fold) -> None:
-        _need(record.what in ("loop", "call"), "a loop or a call is folded")
-        _need(min(record.steps, record.iterations, record.calls) >= 0, "steps, iterations and calls are counts")
-        _need(record.what == "loop" or self._fresh == record.f, "a folded call follows its call record")
+        need(record.what in ("loop", "call"), "a loop or a call is folded")
+        need(min(record.steps, record.iterations, record.calls) >= 0, "steps, iterations and calls are counts")
+        need(record.what == "loop" or self._fresh == record.f, "a folded call follows its call record")
         self.folded = True
         self._folds += 1
 
@@ -300,44 +293,44 @@ class Checker:
     def _test(self, record: schema.Test) -> None:
         self._frame(record.f)
         first, column, last, end = record.at
-        _need(1 <= first <= last <= self.lines, f"the source has no lines {first} to {last}")
-        _need(0 <= column <= MOST_COLUMN and 0 <= end <= MOST_COLUMN, "a column is inside its line")
+        need(1 <= first <= last <= self.lines, f"the source has no lines {first} to {last}")
+        need(0 <= column <= MOST_COLUMN and 0 <= end <= MOST_COLUMN, "a column is inside its line")
         known = self._known()
         if known is None:
             return
         unit = known.units.get(record.at)
-        _need(unit is not None, f"nothing is tested at {','.join(map(str, record.at))}")
+        need(unit is not None, f"nothing is tested at {','.join(map(str, record.at))}")
         assert unit is not None
         line = self._at.get(record.f, 0)
-        _need(unit[0] <= line <= unit[1], f"what is tested in line {first} is no part of line {line}")
+        need(unit[0] <= line <= unit[1], f"what is tested in line {first} is no part of line {line}")
 
     def _iteration(self, record: schema.Iteration) -> None:
         loops = self._loops.setdefault(record.f, {})
         before = loops.get(record.n, _Count(0, 0))
         known = self._known()
         loop = known.loops.get(record.n) if known is not None else None
-        _need(known is None or loop is not None, f"no loop begins in line {record.n}")
+        need(known is None or loop is not None, f"no loop begins in line {record.n}")
         # Folds of all frames count: what is folded in one may have gone through loops of others.
         follows = record.number == before.iterations + 1 or (
             record.number > before.iterations and self._folds > before.folds
         )
         # Which loops are inside which is known from the source alone; without it any loop may begin anew.
         restarts = known is None and record.number == 1
-        _need(follows or restarts, f"iteration {record.number} of line {record.n} follows {before.iterations}")
+        need(follows or restarts, f"iteration {record.number} of line {record.n} follows {before.iterations}")
         loops[record.n] = _Count(record.number, self._folds)
         # An inner loop begins anew in each iteration, with 1.
         for inner in loop.inner if loop is not None else ():
             loops.pop(inner, None)
         if record.items is not None:
-            _need(loop is None or len(record.items) == loop.names, "an item is told for each name")
+            need(loop is None or len(record.items) == loop.names, "an item is told for each name")
             for value in record.items:
                 self._value(value)
 
     def _ended(self, record: schema.Ended) -> None:
         known = self._known()
-        _need(known is None or record.n in known.loops, f"no loop begins in line {record.n}")
+        need(known is None or record.n in known.loops, f"no loop begins in line {record.n}")
         before = self._loops.get(record.f, {}).get(record.n, _Count(0, 0))
-        _need(
+        need(
             record.iterations == before.iterations
             or (record.iterations > before.iterations and self._folds > before.folds),
             f"the loop of line {record.n} ends after {before.iterations} iterations",
@@ -352,10 +345,10 @@ class Checker:
         self.ended = True
 
     def _object(self, record: schema.Object) -> None:
-        _need(record.id >= 1, "labels are counted from 1")
-        _need(record.id not in self._types, f"label {record.id} is described twice")
-        _need(record.type in _TYPE_FIELDS, f"{record.type[:40]!r} is no type of object")
-        _need(record.class_ is None or len(record.class_) <= MOST_NAME, "a name is too long")
+        need(record.id >= 1, "labels are counted from 1")
+        need(record.id not in self._types, f"label {record.id} is described twice")
+        need(record.type in _TYPE_FIELDS, f"{record.type[:40]!r} is no type of object")
+        need(record.class_ is None or len(record.class_) <= MOST_NAME, "a name is too long")
         self._content(record, record.type, self._part)
         # Only now, so that an object that holds itself owes its own description, and pays with it.
         self._types[record.id] = record.type
@@ -367,8 +360,8 @@ class Checker:
         if any(_NOT_OF_TYPE[kind](record)):
             given = {name for name in _PARTS if getattr(record, name)}
             raise InvalidRecord(f"a {kind} has no {min(given - _TYPE_FIELDS[kind])}")
-        _need(record.elided >= 0, "elided is a count")
-        _need(not record.tail or record.elided > 0, "only what is elided has a tail")
+        need(record.elided >= 0, "elided is a count")
+        need(not record.tail or record.elided > 0, "only what is elided has a tail")
         if kind == "bytearray":
             check_hex(record.hex, record.len)
         if (kind in _ITEMS and record.items is None) or (kind == "dict" and record.pairs is None):
@@ -390,14 +383,14 @@ class Checker:
         if kind != "dict":
             each(value)
             return
-        _need(type(value) is list and len(value) == 2, "a pair has a key and a value")
+        need(type(value) is list and len(value) == 2, "a pair has a key and a value")
         each(value[0])
         each(value[1])
 
     def _mutate(self, record: schema.Mutate) -> None:
         kind = self._types.get(record.id, "")
-        _need(bool(kind), f"label {record.id} is not described")
-        _need(kind in _OPS.get(record.op, ()), f"a {kind} is not changed by {record.op[:40]!r}")
+        need(bool(kind), f"label {record.id} is not described")
+        need(kind in _OPS.get(record.op, ()), f"a {kind} is not changed by {record.op[:40]!r}")
         if any(_NOT_OF_OP[record.op](record)):
             extra = {name for name in ("at", "start", "removed", *_PARTS) if getattr(record, name)}
             raise InvalidRecord(f"{record.op!r} does not go with {min(extra - _OP_FIELDS[record.op])}")
@@ -413,12 +406,12 @@ class Checker:
 
     def _splice(self, record: schema.Mutate) -> None:
         start, removed, items = record.start, record.removed, record.items
-        _need(start is not None and removed is not None and items is not None, "a splice has start, removed and items")
+        need(start is not None and removed is not None and items is not None, "a splice has start, removed and items")
         assert start is not None
         assert removed is not None
         assert items is not None
         length = self._lengths[record.id]
-        _need(start >= 0 and removed >= 0 and start + removed <= length, f"a list of {length} items has no such part")
+        need(start >= 0 and removed >= 0 and start + removed <= length, f"a list of {length} items has no such part")
         for value in items:
             self._value(value)
         self._lengths[record.id] = length - removed + len(items)
@@ -427,15 +420,15 @@ class Checker:
         for entry in record.at or ():
             place = entry
             if record.op == "set":
-                _need(type(entry) is list and len(entry) == 2, "a change has a place and a value")
+                need(type(entry) is list and len(entry) == 2, "a change has a place and a value")
                 place = entry[0]
                 self._value(entry[1])
             if kind == "dict":
                 self._value(place)
             elif kind in ("list", "deque"):
-                _need(type(place) is int and 0 <= place < self._lengths[record.id], "an index is inside its list")
+                need(type(place) is int and 0 <= place < self._lengths[record.id], "an index is inside its list")
             else:
-                _need(type(place) is str and len(place) <= MOST_NAME, "an attribute has a name")
+                need(type(place) is str and len(place) <= MOST_NAME, "an attribute has a name")
 
 
 def _is_plain(value: V) -> bool:
@@ -446,11 +439,6 @@ def _is_plain(value: V) -> bool:
     if kind is str:
         return len(value) <= MOST_TEXT
     return value is None or kind is bool
-
-
-def _need(met: bool, problem: str) -> None:
-    if not met:
-        raise InvalidRecord(problem)
 
 
 _CHECKS: Final[dict[type[Record], Callable[[Checker, Any], None]]] = {

@@ -21,10 +21,11 @@ import msgspec
 
 from groundbox import guestjson
 from groundbox.errors import WireError
-from groundbox.trace.record.checking import Checker, InvalidRecord
+from groundbox.trace.record.checking import Checker
 from groundbox.trace.record.errors import InvalidTrace
 from groundbox.trace.record.schema import SCHEMA, SCHEMA_1, Ended, Entry, Header, Iteration, Record, Test
 from groundbox.trace.record.syntax import lines_of
+from groundbox.trace.record.value import InvalidRecord
 
 if TYPE_CHECKING:
     from groundbox.trace.query.cause import Why
