@@ -14,6 +14,7 @@ import asyncio
 import functools
 import multiprocessing
 import os
+import pickle
 import socket
 import time
 from multiprocessing import util
@@ -80,11 +81,12 @@ class Host:
         await asyncio.to_thread(self._end)
 
     def _asked(self, data: bytes, shard: Any) -> Answer:
+        told = pickle.dumps((data, shard))  # first: the host takes what comes one after the other
         ours, theirs = multiprocessing.Pipe()
         with ours:
             with theirs:
                 socket.send_fds(self._calls, [b"."], [theirs.fileno()])
-            ours.send((data, shard))
+            ours.send_bytes(told)
             answer: Answer = ours.recv()
             return answer
 
@@ -103,8 +105,8 @@ def _serve(calls: socket.socket, parent: int, hosts: int) -> None:
 
 async def _carry_out_all(calls: socket.socket) -> None:
     under_way: set[asyncio.Task[None]] = set()
-    while handles := (await asyncio.to_thread(socket.recv_fds, calls, 1, 1, socket.MSG_CMSG_CLOEXEC))[1]:
-        task = asyncio.create_task(_carry_out(Connection(handles[0])))
+    while (call := await asyncio.to_thread(_next, calls)) is not None:
+        task = asyncio.create_task(_carry_out(*call))
         under_way.add(task)
         task.add_done_callback(under_way.discard)
     for task in under_way:
@@ -112,9 +114,17 @@ async def _carry_out_all(calls: socket.socket) -> None:
     await asyncio.gather(*under_way, return_exceptions=True)
 
 
-async def _carry_out(call: Connection) -> None:
+def _next(calls: socket.socket) -> tuple[Connection, bytes, Any] | None:
+    """The connection, the work and the shard of the next call, or None once there will be none."""
+    handles = socket.recv_fds(calls, 1, 1, socket.MSG_CMSG_CLOEXEC)[1]
+    if not handles:
+        return None
+    call = Connection(handles[0])
+    return call, *call.recv()
+
+
+async def _carry_out(call: Connection, data: bytes, shard: Any) -> None:
     with call:
-        data, shard = await asyncio.to_thread(call.recv)
         result: Any = None
         error: Exception | str | None = None
         try:

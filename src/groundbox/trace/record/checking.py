@@ -6,7 +6,7 @@ labels that exist, indexes inside their lists, frames that run before they do so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -25,46 +25,40 @@ _WAITS: Final = 2
 _ENDED: Final = 3
 _ITEMS: Final = frozenset({"list", "set", "deque", "array"})
 _KEYED: Final = frozenset({"dict", "object", "class"})
-_OPS: Final = {
-    "set": frozenset({"list", "deque", "dict", "object", "class"}),
-    "splice": frozenset({"list", "deque"}),
-    "remove": _KEYED,
-    "add": frozenset({"set"}),
-    "discard": frozenset({"set"}),
-    "replace": _ITEMS | _KEYED | {"bytearray"},
-}
-_OP_FIELDS: Final = {
-    "set": frozenset({"at"}),
-    "splice": frozenset({"start", "removed", "items"}),
-    "remove": frozenset({"at"}),
-    "add": frozenset({"items"}),
-    "discard": frozenset({"items"}),
-    "replace": frozenset({"items", "pairs", "attrs", "tail", "elided", "hex", "len", "maxlen", "dtype", "shape"}),
-}
-_TYPE_FIELDS: Final = {
-    "list": frozenset({"items", "tail", "elided", "attrs"}),
-    "set": frozenset({"items", "tail", "elided", "attrs"}),
-    "deque": frozenset({"items", "tail", "elided", "attrs", "maxlen"}),
-    "dict": frozenset({"pairs", "tail", "elided", "attrs"}),
-    "object": frozenset({"attrs", "elided"}),
-    "class": frozenset({"attrs", "elided"}),
-    "bytearray": frozenset({"hex", "len", "elided"}),
-    "array": frozenset({"items", "tail", "elided", "dtype", "shape"}),
-}
 _PARTS: Final = schema.Content.__struct_fields__
-# One attrgetter for all of them is quicker than asking one by one, and most records have none. Of a single name it
-# would give no tuple.
-_NOT_OF_TYPE: Final = {
-    kind: attrgetter(*(name for name in _PARTS if name not in fields)) for kind, fields in _TYPE_FIELDS.items()
+_OPS: Final[Mapping[str, tuple[Set[str], Set[str]]]] = {
+    "set": ({"list", "deque", "dict", "object", "class"}, {"at"}),
+    "splice": ({"list", "deque"}, {"start", "removed", "items"}),
+    "remove": (_KEYED, {"at"}),
+    "add": ({"set"}, {"items"}),
+    "discard": ({"set"}, {"items"}),
+    "replace": (_ITEMS | _KEYED | {"bytearray"}, {*_PARTS}),
 }
-"""Of a record: the parts, at least two, that its type of object does not have."""
-_NOT_OF_OP: Final = {
-    op: attrgetter(*(name for name in ("at", "start", "removed", *_PARTS) if name not in fields))
-    for op, fields in _OP_FIELDS.items()
+"""Types of objects that an operation changes, and parts of a record that go with it."""
+_TYPE_FIELDS: Final[Mapping[str, Set[str]]] = {
+    "list": {"items", "tail", "elided", "attrs"},
+    "set": {"items", "tail", "elided", "attrs"},
+    "deque": {"items", "tail", "elided", "attrs", "maxlen"},
+    "dict": {"pairs", "tail", "elided", "attrs"},
+    "object": {"attrs", "elided"},
+    "class": {"attrs", "elided"},
+    "bytearray": {"hex", "len", "elided"},
+    "array": {"items", "tail", "elided", "dtype", "shape"},
 }
-"""Of a record: the parts, at least two, that do not go with its operation."""
 
 
+def _others(fields: Set[str], parts: Sequence[str]) -> Callable[[Record], tuple[Any, ...]]:
+    """Give the parts of a record, at least two, that are not among these fields.
+
+    One attrgetter for all of them is quicker than asking one by one, and most records have none. Of a single name it
+    would give no tuple.
+    """
+    return attrgetter(*(name for name in parts if name not in fields))
+
+
+_PARTS_OF_CHANGE: Final = ("at", "start", "removed", *_PARTS)
+_NOT_OF_TYPE: Final = {kind: _others(fields, _PARTS) for kind, fields in _TYPE_FIELDS.items()}
+_NOT_OF_OP: Final = {op: _others(fields, _PARTS_OF_CHANGE) for op, (_, fields) in _OPS.items()}
 MOST_COLUMN: Final = 10**7
 
 
@@ -390,10 +384,11 @@ class Checker:
     def _mutate(self, record: schema.Mutate) -> None:
         kind = self._types.get(record.id, "")
         need(bool(kind), f"label {record.id} is not described")
-        need(kind in _OPS.get(record.op, ()), f"a {kind} is not changed by {record.op[:40]!r}")
+        kinds, fields = _OPS.get(record.op, (frozenset(), frozenset()))
+        need(kind in kinds, f"a {kind} is not changed by {record.op[:40]!r}")
         if any(_NOT_OF_OP[record.op](record)):
-            extra = {name for name in ("at", "start", "removed", *_PARTS) if getattr(record, name)}
-            raise InvalidRecord(f"{record.op!r} does not go with {min(extra - _OP_FIELDS[record.op])}")
+            given = {name for name in _PARTS_OF_CHANGE if getattr(record, name)}
+            raise InvalidRecord(f"{record.op!r} does not go with {min(given - fields)}")
         if record.op == "replace":
             self._content(record, kind, self._value)
         elif record.op == "splice":
