@@ -138,3 +138,13 @@ def test_files_of_the_first_schema_have_no_tests():
 
 def test_an_end_is_a_value_too():
     assert written(ended(1, 0), source="while x: pass\n").records[1] == schema.Ended(f=1, n=1, iterations=0)
+
+
+def test_what_is_tested_in_a_later_line_of_a_with_is_part_of_it():
+    source = "with open(a if x else b) as c, \\\n     open(d if y else e) as f:\n    pass\n"
+
+    trace = read(
+        body(CALL, line(1), outcome([1, 15, 1, 16], True), line(2), outcome([2, 15, 2, 16], False), *END), source=source
+    )
+
+    assert trace.complete, trace.reasons

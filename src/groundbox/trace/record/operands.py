@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
-from groundbox.trace.record.syntax import kept, parse, walked
+from groundbox.trace.record.syntax import header_end, kept, parse, walked
 
 Range: TypeAlias = tuple[int, int, int, int]
 """First line, first column, last line, column behind the last; columns in bytes of UTF-8."""
@@ -114,7 +114,7 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 def _unit(node: ast.AST, expressions: Sequence[ast.AST]) -> tuple[int, int]:
     first = min(getattr(part, "lineno", 1 << 30) for part in (node, *expressions))
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return first, max(first, *(getattr(part, "end_lineno", 0) for part in expressions))
+        return first, max(first, header_end(node))
     body = node.body[0]
     # A `def` may be on any line from its first decorator to where its body begins: defaults and annotations are worked
     # out there.

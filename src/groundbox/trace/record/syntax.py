@@ -291,11 +291,11 @@ def _extent(node: CodeNode) -> tuple[int, int]:
         return 0, node.body[0].lineno if node.body else 1
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        return first, max(node.lineno, _header_end(node))
+        return first, max(node.lineno, header_end(node))
     return node.lineno, node.end_lineno or node.lineno
 
 
-def _header_end(statement: ast.stmt | ast.ExceptHandler | ast.match_case) -> int:
+def header_end(statement: ast.AST) -> int:
     """The last line of a header: where its last expression ends."""
     ends = [getattr(statement, "lineno", 0)]
     for name, value in ast.iter_fields(statement):
@@ -323,20 +323,20 @@ def _parts(
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield "definition", *_extent(statement), None, ()
     elif isinstance(statement, (ast.If, ast.While)):
-        yield "test", first, _header_end(statement), None, ()
+        yield "test", first, header_end(statement), None, ()
     elif isinstance(statement, (ast.For, ast.AsyncFor)):
-        yield "loop", first, _header_end(statement), None, ()
+        yield "loop", first, header_end(statement), None, ()
     elif isinstance(statement, (ast.With, ast.AsyncWith)):
-        yield "with", first, _header_end(statement), None, ()
+        yield "with", first, header_end(statement), None, ()
     elif isinstance(statement, (ast.Try, ast.TryStar)):
         yield "try", first, first, None, ()
         for number, handler in enumerate(statement.handlers):
-            yield "except", handler.lineno, _header_end(handler), handler, (1, number)
+            yield "except", handler.lineno, header_end(handler), handler, (1, number)
     elif isinstance(statement, ast.Match):
         yield "subject", first, statement.subject.end_lineno or first, None, ()
         for number, case in enumerate(statement.cases):
             # `match_case` has no line of its own.
-            yield "case", case.pattern.lineno, _header_end(case), case, (1, number)
+            yield "case", case.pattern.lineno, header_end(case), case, (1, number)
     else:
         yield "statement", first, statement.end_lineno or first, None, ()
 
