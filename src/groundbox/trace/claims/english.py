@@ -15,12 +15,13 @@ import bisect
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace.claims import items, markup
 from groundbox.trace.claims.items import Item
 from groundbox.trace.claims.model import Claim, Kind
+from groundbox.trace.claims.run import Run
 from groundbox.values.numbers import TIMES, UNITS
 from groundbox.values.parsing import expression_of
 
@@ -263,10 +264,10 @@ _MOMENT: Final = re.compile(
 """Words after which what is said may be of another moment, or taken back: it is not refuted."""
 _IN_FORMULA: Final = re.compile(r"!|[-+*/%^×·÷√²³] ?[\w(\ue000-\uf7ff]")
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+|;(?= )")
+_SIGN: Final = re.compile(r"\s+|\S")
 # Code and values of a text are replaced by one character each of the private use area, in rows by their kind, so that a
 # wording is a regular expression over kinds and words. `markup.plain` has taken such characters out of the text.
-_FIRST_NAME, _FIRST_EXPRESSION, _FIRST_VALUE, _FIRST_CODE = 0xE000, 0xE800, 0xF000, 0xF800
-_KINDS: Final = {"name": _FIRST_NAME, "expression": _FIRST_EXPRESSION, "value": _FIRST_VALUE, "code": _FIRST_CODE}
+_KINDS: Final = {"name": 0xE000, "expression": 0xE800, "value": 0xF000, "code": 0xF800}
 _MOST_ITEMS: Final = 0x700
 _NAME, _EXPRESSION, _VALUE = "[\ue000-\ue7ff]", "[\ue800-\uefff]", "[\uf000-\uf7ff]"
 _ANY: Final = "[\ue000-\uf7ff]"
@@ -318,29 +319,15 @@ def compiled(pattern: str) -> re.Pattern[str]:
 _COMPILED: Final = [(compiled(wording.pattern), wording) for wording in WORDINGS]
 
 
-def read(
-    text: str,
-    names: Collection[str],
-    functions: Collection[str],
-    *,
-    uses_xor: bool = False,
-    quotes: Callable[[str], bool] = lambda code: False,
-) -> Reading:
-    """The claims of a text, in its order.
-
-    Args:
-        names: What the program calls things.
-        functions: Those of them that are functions.
-        uses_xor: The program has `^`, which is no power then.
-        quotes: Whether code stands in the program, so that nothing is claimed by it.
-    """
-    found = _Text(markup.plain(text), names, uses_xor=uses_xor)
+def read(text: str, run: Run) -> Reading:
+    """The claims of a text about a run, in the text's order."""
+    found = _Text(markup.plain(text), run)
     sentences = [found.span(*each) for each in found.sentences]
     claims: list[Claim] = []
     for number, (start, end) in enumerate(found.sentences):
-        claims += found.claims(number, start, end, functions)
-    claims += _tabled(text, sentences, names)
-    claims += _assigned(found.items_of_text(), sentences, names, quotes)
+        claims += found.claims(number, start, end)
+    claims += _tabled(text, sentences, run.names)
+    claims += _assigned(found.items_of_text(), sentences, run)
     claims.sort(key=lambda claim: (claim.sentence, claim.start))
     return Reading(found.items_of_text(), sentences, claims, found.plain)
 
@@ -364,18 +351,16 @@ def _tabled(text: str, sentences: Sequence[tuple[int, int]], names: Collection[s
         )  # fmt: skip
 
 
-def _assigned(
-    found: Sequence[Item], sentences: Sequence[tuple[int, int]], names: Collection[str], quotes: Callable[[str], bool]
-) -> Iterator[Claim]:
-    """Yield what quoted assignments of literals say."""
+def _assigned(found: Sequence[Item], sentences: Sequence[tuple[int, int]], run: Run) -> Iterator[Claim]:
+    """Yield what quoted assignments of literals say; code that stands in the program claims nothing."""
     starts = [start for start, _ in sentences]
     for item in found:
         number = bisect.bisect_right(starts, item.start) - 1
-        if item.kind != "code" or number < 0 or quotes(item.value):
+        if item.kind != "code" or number < 0 or run.has_code(item.value):
             continue
         for target, value in items.assignments(item.value):
             literal, told = items.literal_of(value)
-            if literal and {node.id for node in ast.walk(target) if isinstance(node, ast.Name)} & set(names):
+            if literal and {node.id for node in ast.walk(target) if isinstance(node, ast.Name)} & run.names:
                 yield Claim(
                     kind=Kind.VALUE, subject=target, value=told, shown=ast.unparse(target), start=item.start,
                     end=item.end, parts=[(item.start, item.end)], sentence=number, certain=True,
@@ -385,29 +370,22 @@ def _assigned(
 class _Text:
     """A text with its items replaced by one character each, and the way back."""
 
-    def __init__(self, plain: markup.Plain, names: Collection[str], *, uses_xor: bool) -> None:
+    def __init__(self, plain: markup.Plain, run: Run) -> None:
         self.plain = plain
+        self._functions = run.functions
         text = plain.text
-        self._items = items.find(text, names, uses_xor=uses_xor)[:_MOST_ITEMS]
+        self._items = items.find(text, run.names, uses_xor=run.uses_xor)[:_MOST_ITEMS]
         signs: list[str] = []
         self._starts: list[int] = []
         self._item_at: dict[int, Item] = {}
         at = 0
 
         def put(start: int, end: int) -> None:
-            for place in range(start, end):
-                sign = text[place]
-                # Runs of white space become one sign, a line's end where there is one: wordings are written with single
-                # spaces.
-                if sign.isspace():
-                    if sign == "\n" and signs and signs[-1] == " ":
-                        signs[-1] = "\n"
-                        continue
-                    if signs and signs[-1] in " \n":
-                        continue
-                    sign = "\n" if sign == "\n" else " "
-                signs.append(sign)
-                self._starts.append(place)
+            for found in _SIGN.finditer(text, start, end):
+                # Wordings are written with single spaces; that a line ends there is kept.
+                blank = "\n" if "\n" in found[0] else " "
+                signs.append(blank if found[0].isspace() else found[0])
+                self._starts.append(found.start())
 
         for number, item in enumerate(self._items):
             put(at, item.start)
@@ -418,7 +396,7 @@ class _Text:
         put(at, len(text))
         self._starts.append(len(text))
         self._signs = "".join(signs)
-        self.sentences = list(self._split())[:MOST_SENTENCES]
+        self.sentences = list(items.pieces(self._signs, _SENTENCE_END, 0, len(self._signs)))[:MOST_SENTENCES]
 
     def items_of_text(self) -> list[Item]:
         """The items, where they stand in the text with its markup."""
@@ -433,15 +411,7 @@ class _Text:
         last = self._item_at.get(end - 1)
         return self.plain.span(self._starts[start], last.end if last else self._starts[end - 1] + 1)
 
-    def _split(self) -> Iterator[tuple[int, int]]:
-        start = 0
-        for end in (*(found.end() for found in _SENTENCE_END.finditer(self._signs)), len(self._signs)):
-            sentence = self._signs[start:end]
-            if sentence.strip():
-                yield start + len(sentence) - len(sentence.lstrip()), start + len(sentence.rstrip())
-            start = end
-
-    def claims(self, number: int, start: int, end: int, functions: Collection[str]) -> Iterator[Claim]:
+    def claims(self, number: int, start: int, end: int) -> Iterator[Claim]:
         """Of one sentence; of wordings that overlap the longest."""
         # A question claims nothing of the run.
         asks = self._signs[end - 1] == "?"
@@ -461,7 +431,7 @@ class _Text:
             # Some of its words belong to a longer wording.
             if taken.find(1, begin, max(stop, begin + 1)) >= 0:
                 continue
-            claims = list(self._claims(match, wording, number, functions))
+            claims = list(self._claims(match, wording, number))
             # A wording that makes no claim here leaves its words to shorter ones.
             if claims:
                 taken[begin:stop] = b"\1" * (stop - begin)
@@ -482,32 +452,25 @@ class _Text:
             or re.search(f"{_NAME},$|{_EXPRESSION},$", before) is not None
         )
 
-    def _claims(
-        self, match: re.Match[str], wording: Wording, number: int, functions: Collection[str]
-    ) -> Iterator[Claim]:
+    def _claims(self, match: re.Match[str], wording: Wording, number: int) -> Iterator[Claim]:
         if "chain" in match.groupdict():
             links = [self._item_at[at] for at in range(*match.span("chain")) if at in self._item_at]
             # `a + b = 3 + 5 = 8` says each equation, and the first of the last.
             for x, y in itertools.pairwise(links):
-                yield self._equation(x, y, number, wording, functions)
+                yield self._equation(x, y, number, wording)
             if links[0].kind != "value" and links[-1].kind == "value":
-                yield self._equation(links[0], links[-1], number, wording, functions)
+                yield self._equation(links[0], links[-1], number, wording)
             return
-        if "values" not in match.groupdict():
-            claim = self._claim(match, wording, number, functions, None)
-            if claim is not None:
-                yield claim
-            return
-        told = [item for at in range(*match.span("values")) if (item := self._item_at.get(at))]
-        if wording.subject and len(told) < 2:  # of one value alone other wordings tell more
-            return
+        told: Sequence[Item | None] = (None,)
+        if "values" in match.groupdict():
+            told = [item for at in range(*match.span("values")) if (item := self._item_at.get(at))]
+            if wording.subject and len(told) < 2:  # of one value alone other wordings tell more
+                return
         for item in told:
-            if claim := self._claim(match, wording, number, functions, item):
+            if claim := self._claim(match, wording, number, item):
                 yield claim
 
-    def _claim(
-        self, match: re.Match[str], wording: Wording, number: int, functions: Collection[str], value: Item | None
-    ) -> Claim | None:
+    def _claim(self, match: re.Match[str], wording: Wording, number: int, value: Item | None) -> Claim | None:
         groups = match.groupdict()
         spoken = {name: self._item(match, name) for name in _SPOKEN if groups.get(name)}
         value = self._item(match, "value") if groups.get("value") else value
@@ -515,13 +478,13 @@ class _Text:
         if wording.subject:
             node = _filled(wording.subject, spoken if value is None else {**spoken, "value": value})
         kind, certain = wording.kind, wording.certain or any(item.quoted for item in spoken.values())
-        is_call = _is_call(node, functions)
+        is_call = self._is_call(node)
         if "call" in groups and not is_call:
             return None
         # `f(3) is 6` tells what the call gave, and no value of a name.
         if kind is Kind.VALUE and is_call:
             kind = Kind.RETURN
-        if kind is Kind.VALUE and isinstance(node, ast.Name) and node.id in functions:
+        if kind is Kind.VALUE and isinstance(node, ast.Name) and node.id in self._functions:
             return None
         told = value.value if value else None
         if kind is Kind.VALUE and _asks(node) and isinstance(told, bool):
@@ -537,21 +500,17 @@ class _Text:
         if "equation" in groups and equation is None:
             return None
         # `f(3) == 6` of a text is what the call gave.
-        if kind is Kind.TEST and told and equation is not None and _is_call(equation[0], functions):
+        if kind is Kind.TEST and told and equation is not None and self._is_call(equation[0]):
             kind, certain, node, told = Kind.RETURN, True, *equation
         if groups.get("times"):
             told = _COUNTS[groups["times"].split()[0].lower()]
         elif groups.get("error"):
             told = groups["error"]
-        elif kind in _OF_TWO:
-            if not all(name in spoken and spoken[name].kind == "value" for name in "xy"):
+        elif kind in _OF_VALUES:
+            values = [spoken[name] for name in _OF_VALUES[kind]]
+            if any(item.kind != "value" for item in values):
                 return None
-            told = (spoken["x"].value, spoken["y"].value)
-            node = spoken["place"].node if "place" in spoken else None
-        elif kind in (Kind.ADD, Kind.REMOVE):
-            if spoken["x"].kind != "value":
-                return None
-            told = spoken["x"].value
+            told = tuple(item.value for item in values) if len(values) > 1 else values[0].value
             node = spoken["place"].node if "place" in spoken else None
         elif kind is Kind.MEMBER:
             place = spoken["x"].value if "x" in spoken else None
@@ -560,9 +519,7 @@ class _Text:
             if place is not None and not isinstance(place, int):
                 return None
             node = None if place is None else ast.Constant(place)
-        elif kind is Kind.CALLS:
-            node = spoken["f"].node if "f" in spoken else None
-        elif kind in (Kind.REMARK, Kind.ROUNDS):
+        elif kind is Kind.REMARK:
             node = None
         start, end = self.span(*match.span())
         all_items = [item for item in (*spoken.values(), value) if item is not None]
@@ -573,19 +530,22 @@ class _Text:
             start=start, end=end, parts=parts, sentence=number, certain=certain,
         )  # fmt: skip
 
-    def _equation(self, x: Item, y: Item, number: int, wording: Wording, functions: Collection[str]) -> Claim:
+    def _equation(self, x: Item, y: Item, number: int, wording: Wording) -> Claim:
         """Of two links of a chain of equations."""
         node = _filled(wording.subject, {"x": x, "y": y})
         kind, told = Kind.TEST, True
         equation = _equation(node)
         if equation is not None:
             kind, (node, told) = Kind.VALUE, equation
-            kind = Kind.RETURN if _is_call(node, functions) else kind
+            kind = Kind.RETURN if self._is_call(node) else kind
         parts = [self.plain.span(item.start, item.end) for item in (x, y)]
         return Claim(
             kind=kind, subject=node, value=told, shown=_without_values(node), decimals=items.decimals(self._text_of(y)),
             start=parts[0][0], end=parts[1][1], parts=parts, sentence=number, certain=wording.certain,
         )  # fmt: skip
+
+    def _is_call(self, node: ast.expr | None) -> bool:
+        return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self._functions
 
     def _item(self, match: re.Match[str], name: str) -> Item:
         return self._item_at[match.start(name)]
@@ -594,7 +554,8 @@ class _Text:
         return repr(item.value) if isinstance(item.value, float) else ""
 
 
-_OF_TWO: Final = (Kind.CHANGE, Kind.PAIR, Kind.SPAN)
+_OF_VALUES: Final = {Kind.CHANGE: "xy", Kind.PAIR: "xy", Kind.SPAN: "xy", Kind.ADD: "x", Kind.REMOVE: "x"}
+"""Kinds that say one value, or two, which stand at these places of a wording."""
 
 
 def _filled(subject: str, spoken: Mapping[str, Item]) -> ast.expr:
@@ -612,10 +573,6 @@ def _filled(subject: str, spoken: Mapping[str, Item]) -> ast.expr:
         return ast.Compare(x, [ast.Eq(), *y.ops], [y.left, *y.comparators])
     filled: ast.expr = Fill().visit(expression_of(subject))
     return ast.fix_missing_locations(filled)
-
-
-def _is_call(node: ast.expr | None, functions: Collection[str]) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions
 
 
 def _equation(node: ast.expr | None) -> tuple[ast.expr, Any] | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from groundbox.values.numbers import GROUPED
@@ -246,6 +247,31 @@ class _Finder:
         return all(name in self._names or name in FUNCTIONS for name in used) and (
             not isinstance(node, ast.Name) or node.id in self._names
         )
+
+
+class Spans:
+    """Parts of a text, asked whether one of them holds another part."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            self._starts.append(start)
+            # The farthest end so far, so that one look finds whether any of those that begin before holds it.
+            self._ends.append(max(end, self._ends[-1] if self._ends else 0))
+
+    def hold(self, start: int, end: int) -> bool:
+        at = bisect.bisect_right(self._starts, start) - 1
+        return at >= 0 and self._ends[at] >= end
+
+
+def pieces(text: str, ends: re.Pattern[str], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield where the parts of a text between matches stand, without white space around them; no empty ones."""
+    for end in (*(found.end() for found in ends.finditer(text, start, stop)), stop):
+        piece = text[start:end]
+        if piece.strip():
+            yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+        start = end
 
 
 def parsed(source: str) -> ast.expr | None:

@@ -49,10 +49,7 @@ class Plain(NamedTuple):
     places: Sequence[tuple[int, int]]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Characters of the text that it was made of."""
-        if end <= start:
-            at = self.places[start][0] if start < len(self.places) else (self.places[-1][1] if self.places else 0)
-            return at, at
+        """Characters of the text that it was made of, for at least one of these."""
         return self.places[start][0], self.places[end - 1][1]
 
 

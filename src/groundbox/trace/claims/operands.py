@@ -41,7 +41,7 @@ def about_the_run(proof: Proof, trace: Trace) -> list[Verdict]:
         proof: Of a text whose claims were read from its words.
     """
     run = Run(trace)
-    read = english.read(proof.text[:MOST_TEXT], run.names, run.functions, uses_xor=run.uses_xor, quotes=run.has_code)
+    read = english.read(proof.text[:MOST_TEXT], run)
     kept, closed, conditions = [], [], []
     for verdict in proof.verdicts:
         claim = verdict.claim

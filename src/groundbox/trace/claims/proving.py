@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-import bisect
 import collections
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.trace.claims import english, holding
 from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
 from groundbox.trace.claims.happened import Change
-from groundbox.trace.claims.items import Item, literal_of
+from groundbox.trace.claims.items import Item, Spans, literal_of
 from groundbox.trace.claims.model import Claim, Judged, Kind, Number, Proof, Status, Verdict, not_found, refuted
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
@@ -93,7 +92,7 @@ def prove(
     run = Run(trace)
     if claims is not None:
         return _held(text, trace, run, decode(claims), answer, strict=strict)
-    read = english.read(text[:MOST_TEXT], run.names, run.functions, uses_xor=run.uses_xor, quotes=run.has_code)
+    read = english.read(text[:MOST_TEXT], run)
     judge = _Judge(run, read.claims, text)
     verdicts = [judge.judged(claim).of(claim) for claim in read.claims]
     # A value at the very end may be the answer of a text that has no words for it.
@@ -564,7 +563,7 @@ def _numbers(
     ]  # fmt: skip
     quoted = [found.span() for found in _CODE.finditer(text) if run.has_code(found[0].strip("`"))]
     quoted += [read.plain.span(*line.span()) for line in _LINE.finditer(read.plain.text) if run.has_line(line[0])]
-    covered = _Spans([*told, *known, *quoted])
+    covered = Spans([*told, *known, *quoted])
     plain = read.plain.text
     for found in _NUMBER.finditer(plain):
         start, end = found.span()
@@ -572,22 +571,6 @@ def _numbers(
         start += found[0].startswith("-") and start > 0 and plain[start - 1].isalnum()
         start, end = read.plain.span(start, end)
         yield Number(start=start, end=end, covered=covered.hold(start, end))
-
-
-class _Spans:
-    """Parts of a text, asked whether one of them holds another part."""
-
-    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        for start, end in sorted(spans):
-            self._starts.append(start)
-            # The farthest end so far, so that one look finds whether any of those that begin before holds it.
-            self._ends.append(max(end, self._ends[-1] if self._ends else 0))
-
-    def hold(self, start: int, end: int) -> bool:
-        at = bisect.bisect_right(self._starts, start) - 1
-        return at >= 0 and self._ends[at] >= end
 
 
 def _is_untrue(item: Item, text: str, run: Run) -> bool:
