@@ -306,9 +306,8 @@ CLAIMS = [{"kind": "value", "subject": "total", "value": "0", "step": 3}] * 50
 
 def test_what_is_beyond_the_work_that_is_allowed_is_not_borne_out(loop):
     from groundbox.trace.claims.untold import Untold
-    from groundbox.trace.claims.vocabulary import Sentence
 
-    found = list(loose("so it is", [Sentence(0, 8, [])], Untold(loop), Work(5)))
+    found = loose("so it is", 0, 8, [], Untold(loop), Work(5))
 
     assert [(each.start, each.end, each.covered) for each in found] == [(0, 8, False)]
 
@@ -323,18 +322,20 @@ def test_code_that_is_nested_too_deeply_has_no_parts():
 @pytest.mark.parametrize(("most", "is_said"), [(10**6, True), (10**4, False)])
 def test_sums_are_looked_for_as_far_as_work_is_allowed(loop, most, is_said):
     from groundbox.trace.claims.data import ClaimData
-    from groundbox.trace.claims.model import Claim, Kind
+    from groundbox.trace.claims.model import Kind
+    from groundbox.trace.claims.told import PlacedClaim
     from groundbox.trace.claims.untold import Untold
-    from groundbox.trace.claims.vocabulary import Sentence
 
-    placed = Claim(
-        kind=Kind.VALUE, subject=None, value=None, shown="", decimals=None, start=0, end=0, parts=(), sentence=0,
-        certain=True, general=False,
-    )  # fmt: skip
     values = [ClaimData(kind=Kind.VALUE, subject="x", value=str(2 * step), step=step) for step in range(1, 30)]
-    claims = [(value, placed) for value in values]
+    claims = [
+        PlacedClaim(
+            kind=Kind.VALUE, subject=None, value=None, shown="x", step=data.step, start=0, end=0, parts=(),
+            sentence=0, certain=True, data=data,
+        )
+        for data in values
+    ]  # fmt: skip
 
-    found = list(loose("grows", [Sentence(0, 5, claims)], Untold(loop), Work(most)))
+    found = loose("grows", 0, 5, claims, Untold(loop), Work(most))
 
     assert (not found) is is_said
 

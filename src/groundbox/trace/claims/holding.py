@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 from groundbox.trace.claims import vocabulary
 from groundbox.trace.claims.data import ClaimData, ClaimsData
-from groundbox.trace.claims.items import literal_of, parsed
-from groundbox.trace.claims.model import PUBLISHED, Claim, Kind, Number, Verdict
-from groundbox.trace.claims.told import parsed_code, spoken_of, told
+from groundbox.trace.claims.items import Spans, literal_of, parsed, pieces
+from groundbox.trace.claims.model import PUBLISHED, Kind, Number
+from groundbox.trace.claims.told import PlacedClaim, parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
 from groundbox.trace.record.quoting import QUOTED, code_spans
 from groundbox.trace.record.reading import Trace
@@ -58,20 +58,13 @@ MOST_COMPARED: Final = 5_000_000
 """Words that are compared with claims, each time that one is."""
 
 
-class Placed(NamedTuple):
-    """A claim as data, and where it stands in the text."""
-
-    data: ClaimData
-    claim: Claim
-
-
-def placed(text: str, document: ClaimsData) -> tuple[list[Placed], list[tuple[int, int]]]:
+def placed(text: str, document: ClaimsData) -> tuple[list[PlacedClaim], list[tuple[int, int]]]:
     """The claims of a document at their places in a text, and the text's sentences, claimed or not.
 
     Sentences are looked for in their order. Claims of a sentence that the text does not have stand at its end, and say
     nothing of it.
     """
-    made: list[Placed] = []
+    made: list[PlacedClaim] = []
     spans: list[tuple[int, int]] = []
     at = 0
     for sentence in document.sentences:
@@ -99,11 +92,9 @@ def placed(text: str, document: ClaimsData) -> tuple[list[Placed], list[tuple[in
 
 def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield what stands between sentences that have claims, as sentences."""
-    for stop in (*(found.end() for found in _SENTENCE_END.finditer(text, start, end)), end):
-        piece = text[start:stop]
-        if piece.strip() and any(sign.isalnum() for sign in piece):
-            yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
-        start = stop
+    for first, last in pieces(text, _SENTENCE_END, start, end):
+        if any(sign.isalnum() for sign in text[first:last]):
+            yield first, last
 
 
 def _place(text: str, data: ClaimData, at: int) -> int:
@@ -114,47 +105,50 @@ def _place(text: str, data: ClaimData, at: int) -> int:
     return found if found >= 0 else text.find(data.quote)
 
 
-def _placed(data: ClaimData, start: int, end: int, sentence: int) -> Placed:
-    claim = Claim(
+def _placed(data: ClaimData, start: int, end: int, sentence: int) -> PlacedClaim:
+    return PlacedClaim(
         kind=data.kind, subject=parsed_code(data.subject) if data.subject else None, value=told(data.value).value,
         shown=data.subject, start=start, end=end, parts=[(start, end)], sentence=sentence, certain=True,
-        step=data.step,
+        step=data.step, data=data,
     )  # fmt: skip
-    return Placed(data, claim)
 
 
 def held(
-    text: str, claims: Sequence[Placed], verdicts: Sequence[Verdict], names: Collection[str], functions: Collection[str]
+    text: str, so: Sequence[PlacedClaim], names: Collection[str], functions: Collection[str]
 ) -> tuple[list[Number], list[Number]]:
-    """The numbers of a text, and its other words that have to stand in a claim; each covered or not."""
+    """The numbers of a text, and its other words that have to stand in a claim; each covered or not.
+
+    Args:
+        so: The claims that hold: the others bear out nothing.
+    """
     found = sorted(tokens(text, names, functions))
     starts = [token.start for token in found]
     covered: set[int] = set()
     left = MOST_COMPARED
-    for each, verdict in zip(claims, verdicts, strict=True):
-        # What does not hold bears out nothing, and neither does a claim without words of its own.
-        if not verdict.holds or each.claim.start >= each.claim.end:
+    for each in so:
+        # Neither does a claim without words of its own.
+        if each.start >= each.end:
             continue
-        first = bisect.bisect_left(starts, each.claim.start)
-        last = bisect.bisect_left(starts, each.claim.end)
+        first = bisect.bisect_left(starts, each.start)
+        last = bisect.bisect_left(starts, each.end)
         # Documents may have many claims of whole sentences: the work is bounded, and what is left over is not covered.
         left -= last - first
         if left < 0:
             break
-        said = [place for place in range(first, last) if found[place].end <= each.claim.end]
+        said = [place for place in range(first, last) if found[place].end <= each.end]
         covered.update(_borne_out(each, text, found, said))
     numbers = [Number(start=t.start, end=t.end, covered=n in covered) for n, t in enumerate(found) if t.is_number]
     words = [Number(start=t.start, end=t.end, covered=n in covered) for n, t in enumerate(found) if not t.is_number]
     return numbers, words
 
 
-def _borne_out(each: Placed, text: str, found: Sequence[Token], said: Sequence[int]) -> Iterator[int]:
+def _borne_out(each: PlacedClaim, text: str, found: Sequence[Token], said: Sequence[int]) -> Iterator[int]:
     """Yield which of the tokens in a claim's words it bears out.
 
     With a quote of its own, numbers and quoted values have to come in the order in which the claim has them.
     """
     data = each.data
-    quote = text[each.claim.start : each.claim.end]
+    quote = text[each.start : each.end]
     words: set[str] | None = None
     atoms: list[str] | None = None
     at = 0
@@ -174,34 +168,40 @@ def _borne_out(each: Placed, text: str, found: Sequence[Token], said: Sequence[i
 
 
 def held_closely(
-    text: str, sentences: Sequence[tuple[int, int]], claims: Sequence[Placed], verdicts: Sequence[Verdict], trace: Trace
+    text: str,
+    sentences: Sequence[tuple[int, int]],
+    claims: Sequence[PlacedClaim],
+    so: Sequence[PlacedClaim],
+    trace: Trace,
 ) -> tuple[list[Number], list[int]]:
     """A telling in the wordings of our narrator, word by word: what no claim of its sentence bears out, and claims that
     their sentence does not say; and sentences before which an update is left out."""
-    rows: dict[int, list[tuple[ClaimData, Claim]]] = {}
-    unsaid: list[Number] = []
     work = vocabulary.Work(MOST_COMPARED)
-    for each, verdict in zip(claims, verdicts, strict=True):
-        if verdict.holds:
-            rows.setdefault(each.claim.sentence, []).append((each.data, each.claim))
-        if not work.allows(each.claim.end - each.claim.start) or not _is_said(each, text):
-            # A claim whose words do not say it would cover words that say something else.
-            unsaid.append(Number(start=each.claim.start, end=each.claim.end, covered=False))
-    spans = [vocabulary.Sentence(start, end, rows.get(number, [])) for number, (start, end) in enumerate(sentences)]
+    # A claim whose words do not say it would cover words that say something else.
+    unsaid = [
+        Number(start=each.start, end=each.end, covered=False)
+        for each in claims
+        if not work.allows(each.end - each.start) or not _is_said(each, text)
+    ]
+    rows: dict[int, list[PlacedClaim]] = {}
+    for each in so:
+        rows.setdefault(each.sentence, []).append(each)
     untold = Untold(trace)
-    gaps = untold.gaps(text, [claim for row in rows.values() for claim in row])
-    return [*vocabulary.loose(text, spans, untold, work), *unsaid], gaps
+    words: list[Number] = []
+    for number, (start, end) in enumerate(sentences):
+        words += vocabulary.loose(text, start, end, rows.get(number, []), untold, work)
+    return [*words, *unsaid], untold.gaps(text, so)
 
 
 _SAID: Final = PUBLISHED - {Kind.CALL, Kind.STATEMENT, Kind.EXIT, Kind.CATCH, Kind.LEAVE}
 """Kinds of claims whose value their words have to say."""
 
 
-def _is_said(each: Placed, text: str) -> bool:
+def _is_said(each: PlacedClaim, text: str) -> bool:
     """Return whether the words that a claim has as its own are in its sentence, and have all of its value."""
     data = each.data
-    quote = text[each.claim.start : each.claim.end]
-    if each.claim.sentence < 0 or not quote:
+    quote = text[each.start : each.end]
+    if each.sentence < 0 or not quote:
         return False
     if not data.quote or not data.value or data.kind not in _SAID or _CODE.fullmatch(quote):
         return True
@@ -210,7 +210,7 @@ def _is_said(each: Placed, text: str) -> bool:
     if quote.lower() == "all of ":
         # What is gone through may be no list, and is told as it is.
         row = data.value.removeprefix("list(").removesuffix(")") if data.value.startswith("list(") else data.value
-        return text.startswith(row, each.claim.end)
+        return text.startswith(row, each.end)
     if _denies(data) and not _DENIED_THERE.search(quote):
         return False
     if quote in data.subject or (_says_subject(data, quote, atoms) and not {*atoms} & {*wanted}):
@@ -240,7 +240,7 @@ def _denies(data: ClaimData) -> bool:
     return isinstance(node, ast.Compare) and any(isinstance(each, kinds) for each in node.ops)
 
 
-def misplaced(document: ClaimsData, claims: Sequence[Placed]) -> list[int]:
+def misplaced(document: ClaimsData, claims: Sequence[PlacedClaim]) -> list[int]:
     """Sentences of a text that says it goes forward which go back, or are told twice."""
     if document.order != "forward":
         return []
@@ -248,13 +248,10 @@ def misplaced(document: ClaimsData, claims: Sequence[Placed]) -> list[int]:
     texts: dict[int, set[str]] = {}
     steps: dict[int, float] = {}
     for each in claims:
-        if each.data.step is not None and each.data.kind in _EVENTS:
-            number = each.claim.sentence
-            step = math.inf if each.data.kind is Kind.ANSWER else each.data.step  # nothing comes after it
-            steps[number] = max(steps.get(number, -1), step)
-            texts.setdefault(number, set()).add(
-                f"{each.data.kind} {each.data.subject} {each.data.value} {each.data.step}"
-            )
+        if each.step is not None and each.kind in _EVENTS:
+            step = math.inf if each.kind is Kind.ANSWER else each.step  # nothing comes after it
+            steps[each.sentence] = max(steps.get(each.sentence, -1), step)
+            texts.setdefault(each.sentence, set()).add(f"{each.kind} {each.shown} {each.data.value} {each.step}")
     found = []
     before: set[str] = set()
     for number, step in sorted(steps.items()):
@@ -283,27 +280,20 @@ class Token(NamedTuple):
 
 def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Iterator[Token]:
     """Yield what of a text has to stand in a claim."""
-    code = code_spans(text)
-    starts = [start for start, _ in code]
+    code = Spans(code_spans(text))
     quoted = [found.span() for found in QUOTED.finditer(text)]
-    quoted_starts = [start for start, _ in quoted]
-
-    def inside(spans: Sequence[tuple[int, int]], begins: Sequence[int], at: int) -> bool:
-        place = bisect.bisect_right(begins, at) - 1
-        return place >= 0 and at < spans[place][1]
-
+    is_quoted = Spans(quoted)
     for start, end in quoted:
         yield Token(start, end, _quoted(text[start:end]), is_atom=True)
     for found in _NUMBER.finditer(text):
-        if not inside(quoted, quoted_starts, found.start()) and not _is_list_marker(text, found.start(), found.end()):
-            is_code = inside(code, starts, found.start())
-            form = _number_in_code(found) if is_code else _number(found[0])
+        if not is_quoted.hold(found.start(), found.end()) and not _is_list_marker(text, found.start(), found.end()):
+            form = _number_in_code(found) if code.hold(found.start(), found.end()) else _number(found[0])
             yield Token(found.start(), found.end(), form, is_number=True, is_atom=True)
     for found in _WORD.finditer(text):
         word = found[0]
-        if inside(quoted, quoted_starts, found.start()):
+        if is_quoted.hold(found.start(), found.end()):
             continue
-        if inside(code, starts, found.start()):
+        if code.hold(found.start(), found.end()):
             if word in names or word in _OF_CODE:
                 yield Token(found.start(), found.end(), f"name {word}")
         elif _UNTOLD.match(text, found.start()):
@@ -384,14 +374,14 @@ def _is_worked(data: ClaimData) -> bool:
     return said.worked or (said.node is not None and not said.known)
 
 
-def _truths(placed: Placed, quote: str) -> set[str]:
+def _truths(claim: PlacedClaim, quote: str) -> set[str]:
     """Return which words of truth a claim bears out: those of its value, and those of denials in its condition."""
-    data = placed.data
+    data = claim.data
     if data.kind is Kind.COUNT and data.subject.startswith("true tests"):
         return {"negative" if data.value == "0" else "positive"}
     code = " ".join(quote[start:end] for start, end in code_spans(quote))
     said = told(data.value).node if data.kind is Kind.TEST and data.value not in ("True", "False") else None
-    node = said if said is not None else placed.claim.subject
+    node = said if said is not None else claim.subject
     inner = walked(node) if node is not None else ()
     denies = any(isinstance(each, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for each in inner)
     # Where the code itself stands in the quote, its `not` is told by it.

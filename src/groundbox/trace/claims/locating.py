@@ -39,7 +39,7 @@ def located(document: ClaimsData, trace: Trace) -> ClaimsData:
         return document
     # All in one walk over the run, since each walk costs as much as the run is long. None of them lacks a record.
     tries = [msgspec.structs.replace(claim, step=step) for claim in wanted for step in range(records)]
-    judged = verify(tries, trace, Run(trace), lambda claim: not_found(""))
+    judged = verify(tries, trace, Run(trace), lambda number: not_found(""))
     shown: dict[int, list[int]] = {}
     for place, claim in enumerate(wanted):
         found = judged[place * records : (place + 1) * records]

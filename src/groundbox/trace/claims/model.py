@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 
 class Kind(StrEnum):
@@ -94,30 +94,15 @@ class Claim:
     step: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """A claim and what became of it.
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """Answer of the record to a claim.
 
     Attributes:
         step: The record that shows it, or shows otherwise.
         actual: What is so instead, of one that is refuted.
         message: Why it is not supported, for whoever wrote the text; without the text's own value.
     """
-
-    claim: Claim
-    status: Status
-    step: int | None = None
-    actual: str = ""
-    message: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """Return whether what is said is so, also where it is said of the program and not of the run."""
-        return self.status is Status.SUPPORTED or (self.status is Status.OFF_PROGRAM and not self.message)
-
-
-class Judged(NamedTuple):
-    """What became of a claim: the other parts of a `Verdict`."""
 
     status: Status
     step: int | None = None
@@ -126,7 +111,19 @@ class Judged(NamedTuple):
 
     def of(self, claim: Claim) -> Verdict:
         """Return the verdict on a claim that this is said of."""
-        return Verdict(claim=claim, status=self.status, step=self.step, actual=self.actual, message=self.message)
+        return Verdict(claim=claim, **vars(self))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verdict(Judged):
+    """A claim and what became of it."""
+
+    claim: Claim
+
+    @property
+    def holds(self) -> bool:
+        """Return whether what is said is so, also where it is said of the program and not of the run."""
+        return self.status is Status.SUPPORTED or (self.status is Status.OFF_PROGRAM and not self.message)
 
 
 def refuted(step: int, message: str, *, actual: str = "") -> Judged:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.trace.claims import english, holding
-from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
+from groundbox.trace.claims.data import ClaimsData, decode
 from groundbox.trace.claims.happened import Change
 from groundbox.trace.claims.items import Item, Spans, literal_of
 from groundbox.trace.claims.model import Claim, Judged, Kind, Number, Proof, Status, Verdict, not_found, refuted
 from groundbox.trace.claims.run import Run
-from groundbox.trace.claims.told import told
+from groundbox.trace.claims.told import PlacedClaim, told
 from groundbox.trace.claims.verifying import verify
 from groundbox.trace.record.reading import Trace
 from groundbox.values.equal import as_told, equal, frozen
@@ -107,14 +107,13 @@ def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any, 
     """A text with its claims."""
     placed, sentences = holding.placed(text, document)
     judge = _Judge(run)
-    # By identity: a document may have the same claim twice, at two places.
-    claim_of = {id(each.data): each.claim for each in placed}
-    judged = verify([each.data for each in placed], trace, run, lambda data: judge.searched(claim_of[id(data)], data))
-    verdicts = [found.of(each.claim) for each, found in zip(placed, judged, strict=True)]
-    numbers, words = holding.held(text, placed, verdicts, run.words, run.functions)
+    judged = verify([claim.data for claim in placed], trace, run, lambda number: judge.searched(placed[number]))
+    verdicts = [found.of(claim) for claim, found in zip(placed, judged, strict=True)]
+    so = [claim for claim, verdict in zip(placed, verdicts, strict=True) if verdict.holds]
+    numbers, words = holding.held(text, so, run.words, run.functions)
     gaps: list[int] = []
     if strict:
-        loose, gaps = holding.held_closely(text, sentences, placed, verdicts, trace)
+        loose, gaps = holding.held_closely(text, sentences, placed, so, trace)
         words = [*words, *loose]
         # A text that may go back can tell an update later.
         gaps = gaps if document.order == "forward" else []
@@ -149,7 +148,8 @@ class _Judge:
         """Return what the record says to a claim."""
         if claim.sentence != self._sentence:
             self._sentence, self._under = claim.sentence, {}
-        found = _JUDGES[claim.kind](self, claim)
+        judge: Callable[[Claim], Judged] = getattr(self, f"_{claim.kind}")
+        found = judge(claim)
         if claim.kind is Kind.VALUE and isinstance(claim.subject, ast.Name):
             self._set_under(claim, claim.subject.id)
         # What is said of a case is no statement of the run; that it is so may still be seen (`Verdict.holds`).
@@ -163,11 +163,11 @@ class _Judge:
             self._after = max(self._after, found.step)
         return found
 
-    def searched(self, claim: Claim, data: ClaimData) -> Judged:
+    def searched(self, claim: PlacedClaim) -> Judged:
         """Return what the record says to a claim that is data and names no step."""
         if claim.kind not in _SEARCHED or (claim.kind in (Kind.VALUE, Kind.TEST) and claim.subject is None):
             return not_found(f"a claim of kind {claim.kind} names a step")
-        if not told(data.value).known:
+        if not told(claim.data.value).known:
             return not_found("its value is no literal")
         return self.judged(claim)
 
@@ -199,7 +199,8 @@ class _Judge:
         found = self._value(claim)
         if found.status is not Status.SUPPORTED or claim.subject is None:
             return found
-        under = {name: value for name, value in self._under.items() if name in _names_in(claim.subject)}
+        names = {each.id for each in ast.walk(claim.subject) if isinstance(each, ast.Name)}
+        under = {name: value for name, value in self._under.items() if name in names}
         if not under:
             return found
         # As one list, so that both are so at one moment, and not each at some.
@@ -212,7 +213,7 @@ class _Judge:
     def _set_under(self, claim: Claim, name: str) -> None:
         """Note the value of a name that is told as a circumstance; told as a change, it holds no more."""
         around = self._text[max(0, claim.start - 8) : claim.start + _MOST_AROUND]
-        if not self._is_data and name in _UNDER.findall(around):
+        if name in _UNDER.findall(around):
             self._under[name] = claim.value
         else:
             self._under.pop(name, None)
@@ -292,6 +293,8 @@ class _Judge:
         if not is_of_the_run or not (self._run.whole or claim.kind is Kind.ANSWER):
             return not_found(f"what is given back is {was}")
         return refuted(step, f"what is given back at record {step} is {was}", actual=was)
+
+    _answer = _return
 
     def _is_of_a_method(self, claim: Claim) -> bool:
         """Return whether it is told what a method or function of Python returns: "the `find` method returns 0"."""
@@ -418,30 +421,6 @@ class _Judge:
         return not_found(otherwise)
 
 
-_JUDGES: Final[Mapping[Kind, Callable[[_Judge, Claim], Judged]]] = {
-    Kind.VALUE: _Judge._value,
-    Kind.TEST: _Judge._test,
-    Kind.RETURN: _Judge._return,
-    Kind.ANSWER: _Judge._return,
-    Kind.INPUT: _Judge._input,
-    Kind.CHANGE: _Judge._change,
-    Kind.ADD: _Judge._add,
-    Kind.REMOVE: _Judge._remove,
-    Kind.STEP: _Judge._step,
-    Kind.MEMBER: _Judge._member,
-    Kind.PAIR: _Judge._pair,
-    Kind.SIZE: _Judge._size,
-    Kind.INDEX: _Judge._index,
-    Kind.SPAN: _Judge._span,
-    Kind.ROUNDS: _Judge._rounds,
-    Kind.TURN: _Judge._turn,
-    Kind.CALLS: _Judge._calls,
-    Kind.RAISE: _Judge._raise,
-    Kind.REMARK: _Judge._remark,
-}
-"""By kind: those that are read from words, and those of claims as data that name no record (`_SEARCHED`)."""
-
-
 def _gained(before: Any, after: Any, value: Any) -> bool:
     """Return whether something came to hold a value, or a number grew by it."""
     numbers = (int, float)
@@ -480,7 +459,8 @@ def _tells_the_result(claim: Claim) -> bool:
 
 
 def _is_result(wanted: Any, said: Any, decimals: int | None) -> bool:
-    return as_told(wanted, said, decimals) or _printed(wanted, said)
+    is_printed = isinstance(wanted, str) and not isinstance(said, str) and wanted.strip() == str(said)
+    return is_printed or as_told(wanted, said, decimals)
 
 
 def _answer(verdicts: Sequence[Verdict], run: Run, answer: Any, values: Sequence[Item] = ()) -> bool | None:
@@ -525,10 +505,6 @@ def _alike(actual: Any, said: Any) -> bool:
         return type(actual) is type(said)
     numbers = (int, float, complex)
     return isinstance(actual, type(said)) or (isinstance(actual, numbers) and isinstance(said, numbers))
-
-
-def _printed(actual: Any, said: Any) -> bool:
-    return isinstance(actual, str) and not isinstance(said, str) and actual.strip() == str(said)
 
 
 def _numbers(
@@ -661,10 +637,6 @@ def _is_known(item: Item, run: Run) -> bool:
         return frozen(evaluate(item.node, _no_names)) in run.values and _is_made_of(item.node, run)
     except Unknown:
         return False
-
-
-def _names_in(node: ast.expr) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _no_names(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import math
 import re
@@ -11,14 +12,23 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.trace.claims.data import MOST_CODE, ClaimData
 from groundbox.trace.claims.items import literal_of, parsed
-from groundbox.trace.claims.model import Kind
+from groundbox.trace.claims.model import Claim, Kind
 from groundbox.values.evaluate import evaluate
 from groundbox.values.unknown import Unknown
 
 _CONSTANTS: Final = {"inf": math.inf, "nan": math.nan}
 """Names by which values of floats are written."""
 _BY_CALL: Final = re.compile(r" the \w+ that `[^`]*` returned$")
+_SIGN: Final = re.compile(r"""'(?:[^'\\]|\\.?)*'?|"(?:[^"\\]|\\.?)*"?|.""", re.DOTALL)
+"""A string, up to the end of the text where it has none, or another character."""
 _ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlacedClaim(Claim):
+    """Claim that came as data, at its place in the text."""
+
+    data: ClaimData
 
 
 class Told(NamedTuple):
@@ -89,23 +99,15 @@ def parsed_call(code: str) -> tuple[ast.expr | None, Mapping[str, str]]:
 
 def _split(row: str) -> Iterator[str]:
     """The parts of a text between commas that are neither quoted nor in brackets, `<` and `>` being some."""
-    depth, start, quote, at = 0, 0, "", 0
-    while at < len(row):
-        sign = row[at]
-        if quote:
-            # The sign behind a backslash ends no string.
-            at += sign == "\\"
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        elif sign in "([{<":
+    depth = start = 0
+    for found in _SIGN.finditer(row):
+        if found[0] in "([{<":
             depth += 1
-        elif sign in ")]}>":
+        elif found[0] in ")]}>":
             depth -= 1
-        elif sign == "," and depth == 0:
-            yield row[start:at].strip()
-            start = at + 1
-        at += 1
+        elif found[0] == "," and depth == 0:
+            yield row[start : found.start()].strip()
+            start = found.end()
     if row[start:].strip():
         yield row[start:].strip()
 

@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import Final, NamedTuple, TypeGuard
 
 from groundbox.trace.claims.data import ClaimData
-from groundbox.trace.claims.model import Claim, Kind
+from groundbox.trace.claims.model import Kind
+from groundbox.trace.claims.told import PlacedClaim
 from groundbox.trace.record import schema
 from groundbox.trace.record.quoting import QUOTED
 from groundbox.trace.record.reading import Trace
@@ -108,7 +109,7 @@ class Untold:
         self._left -= len(told)
         return told == self._trace.state_at(now).text(record.v, _MOST_TEXT)
 
-    def gaps(self, text: str, claims: Sequence[tuple[ClaimData, Claim]]) -> list[int]:
+    def gaps(self, text: str, claims: Sequence[PlacedClaim]) -> list[int]:
         """Sentences before which an update is left out, of a text that goes forward."""
         # Words in a printed text are the program's. The same length, since places count.
         said = QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
@@ -116,12 +117,12 @@ class Untold:
         told: dict[_Key, tuple[int, int]] = {}
         found: set[int] = set()
         # Calls of which only the result is told leave out all of their updates, and say so by that.
-        inside = {self._frames[data.step] for data, _ in claims if data.kind in _STEPS and self._is_step(data.step)}
+        inside = {self._frames[each.step] for each in claims if each.kind in _STEPS and self._is_step(each.step)}
         # A name in the condition of a loop is claimed with the value that its sentence tells further on.
-        tells = {(claim.sentence, data.subject, data.step) for data, claim in claims if not _is_named_only(data)}
-        for data, claim in sorted(claims, key=lambda each: (each[1].sentence, each[1].start)):
-            is_told = (claim.sentence, data.subject, data.step) in tells
-            update = None if _is_named_only(data) and is_told else self._update(data)
+        tells = {(each.sentence, each.shown, each.step) for each in claims if not _is_named_only(each.data)}
+        for claim in sorted(claims, key=lambda each: (each.sentence, each.start)):
+            is_told = (claim.sentence, claim.shown, claim.step) in tells
+            update = None if _is_named_only(claim.data) and is_told else self._update(claim.data)
             if update is None or claim.sentence < 0:
                 continue
             number, end = told.get(update.key, (update.number, claim.end))

@@ -12,8 +12,8 @@ import contextlib
 import functools
 import heapq
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final, TypeAlias
 
 from groundbox.trace.claims.arguments import WIDTHS, CallWalk, compared, cut
 from groundbox.trace.claims.changes import changed_items, said_change
@@ -33,54 +33,44 @@ from groundbox.values.equal import as_told
 from groundbox.values.literals import shown
 from groundbox.values.unknown import Unknown
 
+Judging: TypeAlias = Generator[int, None, Judged]
+"""A claim being judged: yields each record that the run has to be at for it, and returns what became of the claim."""
 _OF_ARRAY: Final = re.compile(r"np\.\w+\(")
 """A number as NumPy writes one."""
 _TESTS: Final = re.compile(r"(true )?tests since (-?\d{1,12}): (.+)", re.DOTALL)
 
 
-def verify(claims: Sequence[ClaimData], trace: Trace, run: Run, search: Callable[[ClaimData], Judged]) -> list[Judged]:
+def verify(claims: Sequence[ClaimData], trace: Trace, run: Run, search: Callable[[int], Judged]) -> list[Judged]:
     """Hold claims against a run; the answers are in their order.
 
     Args:
-        search: Judges a claim that names no step.
+        search: Judges a claim that names no step, by its number.
     """
     judged: list[Judged] = [not_found("too many claims were made before it")] * len(claims)
-    walk = _Judge(trace, run)
+    judge = _Judge(trace, run)
     last = len(trace.records) - 1
-    located: list[tuple[int, int]] = []
+    # A queue by records, since a claim may be judged at up to three of them. The run is gone through once, and never
+    # backward.
+    waiting: list[tuple[int, int, Judging]] = []
     for number, claim in enumerate(claims[:MOST_CLAIMS]):
         if len(claim.subject) > MOST_CODE or len(claim.value) > MOST_CODE:
             judged[number] = not_found(f"more than {MOST_CODE:,} characters are not read")
         elif claim.step is None:
             is_named = claim.kind is Kind.VALUE and not claim.value
-            judged[number] = walk.spoken(claim) if is_named else search(claim)
+            judged[number] = judge.spoken(claim) if is_named else search(number)
         elif not 0 <= claim.step <= last:
             judged[number] = not_found(f"there is no record {claim.step}; the last one is {last}")
         else:
-            located.append((claim.step, number))
-            if claim.kind in (Kind.RETURN, Kind.ANSWER):  # its arguments are those of the time of the call
-                called = walk.call_of(claim.step)
-                located += [] if called is None else [(called, number)]
-    # A queue by records, since a claim may be judged at up to three: when its call was made, at its own, and once its
-    # line has settled. The run is gone through once, and never backward.
-    begun: dict[int, Judged | None] = {}
-    heapq.heapify(located)
-    while located:
-        step, number = heapq.heappop(located)
-        walk.advance(step)
-        claim = claims[number]
-        if step < (claim.step or 0):
-            begun[number] = walk.other_call(claim)
-        elif step > (claim.step or 0):
-            judged[number] = walk.judged_later(claim, judged[number])
-        else:
-            # A call that is another one than is meant cannot return what is claimed.
-            judged[number] = begun.get(number) or walk.judged(claim)
-            later = walk.later(claim, judged[number])
-            if later == step:
-                judged[number] = walk.judged_later(claim, judged[number])
-            elif later is not None:
-                heapq.heappush(located, (later, number))
+            judging = judge.judging(claim, claim.step)
+            waiting.append((next(judging), number, judging))
+    heapq.heapify(waiting)
+    while waiting:
+        step, number, judging = heapq.heappop(waiting)
+        judge.advance(step)
+        try:
+            heapq.heappush(waiting, (next(judging), number, judging))
+        except StopIteration as end:
+            judged[number] = end.value
     return judged
 
 
@@ -94,30 +84,51 @@ def _may_differ(argument: ast.expr, target: ast.expr) -> bool:
 class _Judge(CallWalk):
     """Holds claims against the run up to a record."""
 
-    def other_call(self, claim: ClaimData) -> Judged | None:
-        """Return why the call of the last applied record is not the one that a claim speaks of; None if it is."""
-        record = self.records[self.state.t]
-        return self.misfit(claim, record) if claim.subject and isinstance(record, schema.Call) else None
+    def judging(self, claim: ClaimData, step: int) -> Judging:
+        """Judge a claim: by what was so when its call was made, by its own record, and once its line has settled."""
+        called = self.call_of(step) if claim.kind in (Kind.RETURN, Kind.ANSWER) else None
+        if called is not None and called < step:
+            yield called
+            call = self.records[called]
+            # A call that is another one than is meant cannot return what is claimed.
+            if claim.subject and isinstance(call, schema.Call) and (other := self.misfit(claim, call)):
+                return other
+        yield step
+        found = self._judged(claim)
+        if claim.kind is Kind.MUTATION and found.status is Status.SUPPORTED and not self._owns(claim, step):
+            # What changes may get its place only afterwards.
+            yield self.settled()
+            is_other = not self._owns(claim, step)
+            return refuted(step, f"what changes at record {step} is something else") if is_other else found
+        if claim.kind is Kind.VALUE and found.status is Status.NOT_FOUND and claim.value:
+            # Code that cannot be worked out may be given to a target.
+            node = parsed_code(claim.subject)
+            targets = self.targets_of(node) if node is not None else ()
+            at = self._given_at(targets)
+            if at is not None:
+                yield at
+                return self._given_to(claim)
+        return found
 
-    def judged(self, claim: ClaimData) -> Judged:
+    def _judged(self, claim: ClaimData) -> Judged:
         """Judge a claim by the record that was applied last."""
         if self.left <= 0:
             return not_found("too much had to be looked at for the claims before it")
         self.left -= 1
-        return _JUDGES[claim.kind](self, claim)
+        judge: Callable[[ClaimData, int, schema.Record], Judged] = getattr(self, f"_{claim.kind}")
+        return judge(claim, self.state.t, self.records[self.state.t])
 
     # values and conditions
 
-    def _value(self, claim: ClaimData) -> Judged:
+    def _value(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An expression of the frame that goes on after the record has a value then; without one, it is spoken of."""
         node = parsed_code(claim.subject)
         if node is None:
             return not_found("its subject is no expression")
-        step = self.state.t
         if not claim.value:
             return self.spoken(claim)
         if tells_by_call(claim):
-            return self._is_result(claim, node)
+            return self._is_result(claim, node, step)
         said = told(claim.value)
         # `3 + 5` for `a + b`: not only the sum has to be right, each part has to.
         is_code = said.node is not None and (said.worked or not said.known)
@@ -148,10 +159,9 @@ class _Judge(CallWalk):
             return not_found(f"`{cut(claim.subject)}` was worked out before record {step}")
         return found
 
-    def _is_result(self, claim: ClaimData, node: ast.expr) -> Judged:
+    def _is_result(self, claim: ClaimData, node: ast.expr, step: int) -> Judged:
         """Judge that a name has what a call of its line returned: the object itself, where it is one."""
-        step, (call, _) = self.state.t, parsed_call(claim.value)
-        given = NOWHERE
+        given, (call, _) = NOWHERE, parsed_call(claim.value)
         if isinstance(call, ast.Call):
             arguments = [ast.Name("·", ast.Load()) if _may_differ(each, node) else each for each in call.args]
             with contextlib.suppress(Unknown):
@@ -169,29 +179,13 @@ class _Judge(CallWalk):
             self.left -= 1
         return at >= 0 and isinstance(self.records[at], schema.Mutate) and bool(self.targets_of(node))
 
-    def later(self, claim: ClaimData, found: Judged) -> int | None:
-        """The record at which a line has changed all that it changes, if a claim is judged once more then.
-
-        Code that cannot be worked out may be given to a target; what changes may get its place only afterwards.
-        """
-        if claim.kind is Kind.MUTATION and found.status is Status.SUPPORTED and not self._owns(claim, self.state.t):
-            return self.settled()
-        if claim.kind is not Kind.VALUE or found.status is not Status.NOT_FOUND or not claim.value:
-            return None
-        node = parsed_code(claim.subject)
-        targets = self.targets_of(node) if node is not None else ()
+    def _given_at(self, targets: Sequence[ast.expr | ast.Return]) -> int | None:
+        """The record at which the line under way has given a value to targets; None if there is none to come."""
         at = self.settled()
         if targets and isinstance(targets[0], ast.Return):
             following = self.records[at + 1] if at + 1 < len(self.records) else None
             return at + 1 if isinstance(following, schema.Return) and following.f == self.frame else None
         return at if targets and at > self.state.t else None
-
-    def judged_later(self, claim: ClaimData, found: Judged) -> Judged:
-        """Judge a claim about an earlier record by the one that was applied last; see `later`."""
-        if claim.kind is not Kind.MUTATION:
-            return self.given(claim)
-        step = claim.step or 0
-        return found if self._owns(claim, step) else refuted(step, f"what changes at record {step} is something else")
 
     def _owns(self, claim: ClaimData, step: int) -> bool:
         """Return whether the object that a change is told of is, now, the one that changes at a record."""
@@ -199,7 +193,7 @@ class _Judge(CallWalk):
         owner = self.raw(change.owner) if change is not None else NOWHERE
         return owner is not NOWHERE and isinstance(record, schema.Mutate) and ref_of(owner) == record.id
 
-    def given(self, claim: ClaimData) -> Judged:
+    def _given_to(self, claim: ClaimData) -> Judged:
         """Code that cannot be worked out has the value that its line has given to its target."""
         node, record = parsed_code(claim.subject), self.records[self.state.t]
         if isinstance(record, schema.Return):
@@ -228,15 +222,14 @@ class _Judge(CallWalk):
             return Judged(Status.SUPPORTED)
         return not_found(f"the program has no `{cut(claim.subject)}`")
 
-    def _test(self, claim: ClaimData) -> Judged:
+    def _test(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A condition comes out true, or false; or why, as a comparison with values in place of names."""
-        step = self.state.t
         said = told(claim.value)
         node = parsed_code(claim.subject)
         if node is None or said.node is None:
-            return self._case(claim, said)
+            return self._case(claim, said, step, record)
         if not said.known or said.worked:
-            return self._reason(claim, node, said.node)
+            return self._reason(claim, node, said, step)
         if not isinstance(said.value, bool):
             return not_found("the value of a test is True or False")
         # What the record says of the test itself comes first; working it out again might run into calls.
@@ -249,30 +242,23 @@ class _Judge(CallWalk):
         except Unknown:
             return not_found(f"`{cut(claim.subject)}` cannot be worked out at record {step}")
 
-    def _goes_into(self, claim: ClaimData, body: range, header_end: int, said: bool) -> Judged:
-        """Judge whether control went into a block next."""
-        step = self.state.t
-        # The next line is the same line, whichever way it went.
-        if body.start <= header_end:
-            return not_found("its block stands on its own line")
-        following = self.lines.after(self.frame, step)
-        return compared(claim, following is not None and following in body, said, step)
-
-    def _case(self, claim: ClaimData, said: Told) -> Judged:
-        """`case P` matches, or does not."""
-        record = self.records[self.state.t]
-        statements = self.course.statements.get(record.n, ()) if isinstance(record, schema.Line) else ()
-        for each in statements:
+    def _case(self, claim: ClaimData, said: Told, step: int, record: schema.Record) -> Judged:
+        """`case P` matches, or does not: control went into its block next."""
+        for each in self.course.statements.get(record.n, ()) if isinstance(record, schema.Line) else ():
             if isinstance(each, ast.match_case) and claim.subject == f"case {ast.unparse(each.pattern)}":
-                return self._goes_into(claim, lines_of(each.body), each.pattern.end_lineno or 0, said.value is True)
+                body = lines_of(each.body)
+                # The next line is the same line, whichever way it went.
+                if body.start <= (each.pattern.end_lineno or 0):
+                    return not_found("its block stands on its own line")
+                following = self.lines.after(self.frame, step)
+                return compared(claim, following is not None and following in body, said.value is True, step)
         return not_found("its subject is no expression")
 
-    def _reason(self, claim: ClaimData, node: ast.expr, said: ast.expr) -> Judged:
+    def _reason(self, claim: ClaimData, node: ast.expr, said: Told, step: int) -> Judged:
         """`3 > 1` for `xs[j] > xs[j + 1]`: true, and a part of the condition with its values."""
-        step = self.state.t
-        value = told(claim.value)
+        assert said.node is not None
         try:
-            holds = value.value if value.known else self.evaluated(said)
+            holds = said.value if said.known else self.evaluated(said.node)
         except Unknown:
             return not_found("what it gives as its reason cannot be worked out")
         if holds is not True:
@@ -282,7 +268,7 @@ class _Judge(CallWalk):
         for part in ast.walk(node):
             self.left -= 1
             if isinstance(part, ast.Compare | ast.BinOp | ast.Call | ast.Subscript | ast.UnaryOp) and self.left > 0:
-                fits = self.fits(part, said)
+                fits = self.fits(part, said.node)
                 if fits:
                     return Judged(Status.SUPPORTED, step)
                 is_known = is_known and self.is_known(part)
@@ -293,58 +279,55 @@ class _Judge(CallWalk):
 
     # calls
 
-    def _call(self, claim: ClaimData) -> Judged:
+    def _call(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A function is called with arguments."""
-        record = self.records[self.state.t]
         if not isinstance(record, schema.Call):
-            return refuted(self.state.t, "no call is made at this record")
-        return self.misfit(claim, record) or Judged(Status.SUPPORTED, self.state.t)
+            return refuted(step, "no call is made at this record")
+        return self.misfit(claim, record) or Judged(Status.SUPPORTED, step)
 
-    def _return(self, claim: ClaimData) -> Judged:
+    def _return(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A call gives a value; which call it is was looked at when it was made."""
-        record = self.records[self.state.t]
         if not isinstance(record, schema.Return | schema.Yield):
-            return refuted(self.state.t, "nothing is returned at this record")
-        return self.is_value(claim.value, record.v) if claim.value else Judged(Status.SUPPORTED, self.state.t)
+            return refuted(step, "nothing is returned at this record")
+        return self.is_value(claim.value, record.v) if claim.value else Judged(Status.SUPPORTED, step)
 
-    def _input(self, claim: ClaimData) -> Judged:
+    def _input(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """The run was given a value."""
-        record = self.records[self.state.t]
         if not isinstance(record, schema.Call) or record.p:
-            return refuted(self.state.t, "the run is given nothing at this record")
+            return refuted(step, "the run is given nothing at this record")
         if claim.subject and claim.subject not in record.args:
             return not_found(f"`{record.name}` has no parameter of this name")
         values = [record.args[claim.subject]] if claim.subject else list(record.args.values())
         found = [self.is_value(claim.value, value) for value in values]
         return next((each for each in found if each.status is Status.SUPPORTED), found[0] if found else not_found(""))
 
-    def _answer(self, claim: ClaimData) -> Judged:
+    def _answer(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """The whole run gives a value: what the asked call returns, what was printed, or the exception it ends with."""
-        record, entry = self.records[self.state.t], self.trace.header.entry
+        entry = self.trace.header.entry
         if isinstance(record, schema.Raise):
             # Nothing of the outermost frames comes after it, so that it is what ended the run.
             is_last = not any(isinstance(each, schema.Raise | schema.Return) and self.parents.get(each.f, 0) == 0
-                              for each in self.records[self.state.t + 1 :])  # fmt: skip
-            said = self._raise(ClaimData(kind=Kind.RAISE, subject=claim.value))
-            return said if is_last else refuted(self.state.t, "the run does not end with this exception")
+                              for each in self.records[step + 1 :])  # fmt: skip
+            said = self._raise(ClaimData(kind=Kind.RAISE, subject=claim.value), step, record)
+            return said if is_last else refuted(step, "the run does not end with this exception")
         if entry is None:
             return self._printed(claim)
         if isinstance(record, schema.Return) and record.f in self.calls:
             call = self.records[self.calls[record.f]]
             if isinstance(call, schema.Call) and call.p == 0 and call.name.split(".")[-1] == entry.call.split(".")[-1]:
-                return self._return(claim)
-        return refuted(self.state.t, "this record is not the end of the run")
+                return self._return(claim, step, record)
+        return refuted(step, "this record is not the end of the run")
 
     # loops
 
-    def _iteration(self, claim: ClaimData) -> Judged:
+    def _iteration(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An iteration of a loop begins, or is under way, with this number."""
-        step, said = self.state.t, told(claim.value)
+        said = told(claim.value)
         runs = [run for run in self.course.open_runs(self.own) if self._is_loop(run, claim.subject)]
         if not runs:
             return not_found(f"record {step} is in no such loop")
         # The innermost one: the subject may be that of several.
-        run, record = runs[-1], self.records[step]
+        run = runs[-1]
         if run.unsure:
             return not_found("the iterations of this loop are not recorded")
         if isinstance(record, schema.Fold) and said.value == run.count - record.iterations + 1:
@@ -359,13 +342,13 @@ class _Judge(CallWalk):
         begins = self.lines.begins(self.own, step, run.loop) if is_header else None
         return _of_run(run, claim, run.count if begins is None else begins, said, step)
 
-    def _count(self, claim: ClaimData) -> Judged:
+    def _count(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """Judge how often the loop that ended last ran, a function was called, or calls were made."""
-        step, said = self.state.t, told(claim.value)
+        said = told(claim.value)
         if claim.subject.startswith("calls since "):
-            return self._calls_since(claim, said)
+            return self._calls_since(claim, step, record)
         if tests := _TESTS.fullmatch(claim.subject):
-            return self._tests_since(claim, said, int(tests[2]), tests[3], only_true=bool(tests[1]))
+            return self._tests_since(claim, step, int(tests[2]), tests[3], only_true=bool(tests[1]))
         run = self._ended(claim.subject)
         if run is not None:
             if run.unsure or not (run.count or run.exact):
@@ -376,29 +359,27 @@ class _Judge(CallWalk):
             self.left -= step
             calls = [each for each in self.records[: step + 1] if isinstance(each, schema.Call)]
             return compared(claim, sum(each.name.split(".")[-1] == claim.subject for each in calls), said.value, step)
-        fold = self.records[step]
-        if isinstance(fold, schema.Fold) and claim.subject == "folded iterations":
-            return compared(claim, fold.iterations, said.value, step)
+        if isinstance(record, schema.Fold) and claim.subject == "folded iterations":
+            return compared(claim, record.iterations, said.value, step)
         return not_found("no such loop has ended, and no function is of this name")
 
-    def _calls_since(self, claim: ClaimData, said: Told) -> Judged:
+    def _calls_since(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """Judge how many calls a frame has made after one record, up to this one."""
         first = claim.subject.removeprefix("calls since ")
-        if not first.isdecimal() or len(first) > 12 or int(first) >= self.state.t:
+        if not first.isdecimal() or len(first) > 12 or int(first) >= step:
             return not_found("it names no record to count from")
-        records = [self.records[at] for at in range(int(first) + 1, self.state.t + 1)]
+        records = self.records[int(first) + 1 : step + 1]
         self.left -= len(records)
-        begun = self.records[self.state.t]
-        parent = getattr(begun, "p", None)
+        parent = getattr(record, "p", None)
         made = [r for r in records if isinstance(r, schema.Call | schema.Resume) and r.p == parent]
         # A text does not count the calls of lambdas and generator expressions.
         named = [r for r in made if not (isinstance(r, schema.Call) and r.name.endswith(">"))]
-        return compared(claim, len(named), said.value, self.state.t)
+        return compared(claim, len(named), told(claim.value).value, step)
 
-    def _tests_since(self, claim: ClaimData, said: Told, since: int, code: str, *, only_true: bool) -> Judged:
+    def _tests_since(self, claim: ClaimData, step: int, since: int, code: str, *, only_true: bool) -> Judged:
         """Judge how often a frame has come to a test after a record, up to this one; or to one that came out true."""
         node = parsed_code(code)
-        if since >= self.state.t:
+        if since >= step:
             return not_found("it names no record to count from")
         asked = {
             statement.lineno: statement
@@ -412,7 +393,7 @@ class _Judge(CallWalk):
         if isinstance(first, schema.Line) and first.n in asked:  # another statement may ask for the same
             asked = {first.n: asked[first.n]}
         count = 0
-        for at in range(max(0, since + 1), self.state.t + 1):
+        for at in range(max(0, since + 1), step + 1):
             record = self.records[at]
             self.left -= 1
             if isinstance(record, schema.Line) and record.f == self.own and record.n in asked:
@@ -422,17 +403,16 @@ class _Judge(CallWalk):
                 if outcome is None and only_true:
                     return not_found("not all of these tests are recorded")
                 count += outcome is True or not only_true
-        return compared(claim, count, said.value, self.state.t)
+        return compared(claim, count, told(claim.value).value, step)
 
-    def _exit(self, claim: ClaimData) -> Judged:
+    def _exit(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """Judge how a loop has ended."""
-        step, said = self.state.t, told(claim.value)
         run = self._ended(claim.subject)
         if run is None:
             return not_found("no such loop has ended")
         if run.exit is None or run.unsure:
             return not_found("no record tells how this loop ended")
-        return compared(claim, run.exit, said.value, step)
+        return compared(claim, run.exit, told(claim.value).value, step)
 
     def _ended(self, subject: str) -> LoopRun | None:
         """The run of a loop that ended last, of those that the record's frame has run."""
@@ -445,26 +425,25 @@ class _Judge(CallWalk):
 
     # what happens to objects
 
-    def _mutation(self, claim: ClaimData) -> Judged:
+    def _mutation(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An object is changed as a statement says; `...` in it stands for the value."""
-        step, record, before = self.state.t, self.records[self.state.t], self.before
-        if not isinstance(record, schema.Mutate) or before is None:
+        if not isinstance(record, schema.Mutate) or self.before is None:
             return refuted(step, "nothing is changed at this record")
         change = said_change(claim.subject)
         if change is None:
             return not_found("its subject is no change")
-        found = changed_items(change, self.state, record, before)
+        found = changed_items(change, self.state, record, self.before)
         if found is None:
             return refuted(step, f"record {step} is another change", actual=record.op)
         if len(found) != 1:
-            return self._are_items(claim, found)
+            return self._are_items(claim, found, step)
         value = claim.value or (ast.unparse(change.item) if change.item is not None else "")
         # Both are said: `xs.append(x)` with the value 5. The code has to fit as well as the value.
         if change.item is not None and claim.value and (other := self._misfitting(change.item, found[0], _NO_CALL, {})):
             return other
         return self.is_value(value, found[0]) if value else Judged(Status.SUPPORTED, step)
 
-    def _are_items(self, claim: ClaimData, found: Sequence[schema.V]) -> Judged:
+    def _are_items(self, claim: ClaimData, found: Sequence[schema.V], step: int) -> Judged:
         """Several items came in, or went out, in whatever order."""
         said = told(claim.value)
         if said.known and isinstance(said.value, list | tuple):
@@ -472,18 +451,17 @@ class _Judge(CallWalk):
             if len(values) == len(said.value) and all(
                 any(as_told(one, other) for other in said.value) for one in values
             ):
-                return Judged(Status.SUPPORTED, self.state.t)
+                return Judged(Status.SUPPORTED, step)
         # As a telling has them, where some are no literals.
         texts = [self.state.text(raw, 60) for raw in found]
         if sorted(texts) == sorted(claim.value.removeprefix("[").removesuffix("]").split(", ")) or claim.value == (
             f"[{', '.join(texts)}]"
         ):
-            return Judged(Status.SUPPORTED, self.state.t)
-        return refuted(self.state.t, f"it is {cut(', '.join(texts))} at record {self.state.t}")
+            return Judged(Status.SUPPORTED, step)
+        return refuted(step, f"it is {cut(', '.join(texts))} at record {step}")
 
-    def _output(self, claim: ClaimData) -> Judged:
+    def _output(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A text is printed."""
-        step, record = self.state.t, self.records[self.state.t]
         if not isinstance(record, schema.Out):
             return refuted(step, "nothing is printed at this record")
         if claim.subject and claim.subject != {1: "stdout", 2: "stderr"}[record.s]:
@@ -500,9 +478,8 @@ class _Judge(CallWalk):
 
     # exceptions and statements
 
-    def _raise(self, claim: ClaimData) -> Judged:
+    def _raise(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An exception comes up."""
-        step, record = self.state.t, self.records[self.state.t]
         if not isinstance(record, schema.Raise):
             return refuted(step, "no exception comes up at this record")
         name, bracket, _ = claim.subject.partition("(")
@@ -516,9 +493,8 @@ class _Judge(CallWalk):
                 return Judged(Status.SUPPORTED, step)
         return refuted(step, "the exception of this record has other arguments")
 
-    def _catch(self, claim: ClaimData) -> Judged:
+    def _catch(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A handler takes over: control goes into it; False says that it does not."""
-        step, record = self.state.t, self.records[self.state.t]
         if not isinstance(record, schema.Line):
             return refuted(step, "no handler is at this record")
         for each in self.course.statements.get(record.n, ()):
@@ -533,9 +509,8 @@ class _Judge(CallWalk):
                 return compared(claim, goes, claim.value != "False", step)
         return refuted(step, f"no handler is at record {step}")
 
-    def _leave(self, claim: ClaimData) -> Judged:
+    def _leave(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An exception leaves a function."""
-        step, record = self.state.t, self.records[self.state.t]
         if not isinstance(record, schema.Unwind):
             return refuted(step, "no function is left by an exception at this record")
         call = self.records[self.calls[record.f]]
@@ -546,9 +521,8 @@ class _Judge(CallWalk):
             return refuted(step, f"`{cut(call.name)}` is left at record {step}")
         return Judged(Status.SUPPORTED, step)
 
-    def _statement(self, claim: ClaimData) -> Judged:
+    def _statement(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A statement is reached: `break`, `continue`, `return`, `del x`."""
-        step, record = self.state.t, self.records[self.state.t]
         word, _, rest = claim.subject.partition(" ")
         if isinstance(record, schema.Del):
             fits = word == "del" and rest == record.name
@@ -597,22 +571,3 @@ def _is_dotted(node: ast.expr) -> bool:
 
 def _is_plain(value: Any) -> bool:
     return not type(value).__module__.startswith("groundbox")
-
-
-_JUDGES: Final[Mapping[Kind, Callable[[_Judge, ClaimData], Judged]]] = {
-    Kind.VALUE: _Judge._value,
-    Kind.TEST: _Judge._test,
-    Kind.CALL: _Judge._call,
-    Kind.RETURN: _Judge._return,
-    Kind.INPUT: _Judge._input,
-    Kind.MUTATION: _Judge._mutation,
-    Kind.ITERATION: _Judge._iteration,
-    Kind.COUNT: _Judge._count,
-    Kind.OUTPUT: _Judge._output,
-    Kind.RAISE: _Judge._raise,
-    Kind.CATCH: _Judge._catch,
-    Kind.LEAVE: _Judge._leave,
-    Kind.EXIT: _Judge._exit,
-    Kind.STATEMENT: _Judge._statement,
-    Kind.ANSWER: _Judge._answer,
-}

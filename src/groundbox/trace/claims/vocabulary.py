@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.trace.claims.data import MOST_CODE, ClaimData
 from groundbox.trace.claims.items import is_shallow, statements
-from groundbox.trace.claims.model import Claim, Kind, Number
-from groundbox.trace.claims.told import parsed_code, spoken_of, tells_by_call, told
+from groundbox.trace.claims.model import Kind, Number
+from groundbox.trace.claims.told import PlacedClaim, parsed_code, spoken_of, tells_by_call, told
 from groundbox.trace.claims.untold import Untold
 from groundbox.trace.record.quoting import QUOTED, code_spans
 from groundbox.values.numbers import ORDINALS, TIMES, UNITS
@@ -43,14 +43,6 @@ _PLAIN: Final = frozenset(
     )
 )
 """Words that claim nothing by themselves, in the wordings of our narrator."""
-
-
-class Sentence(NamedTuple):
-    """A sentence with the claims in it that hold."""
-
-    start: int
-    end: int
-    claims: Sequence[tuple[ClaimData, Claim]]
 
 
 class Need(NamedTuple):
@@ -174,32 +166,41 @@ class Work:
         return self._left >= 0
 
 
-def loose(text: str, sentences: Sequence[Sentence], untold: Untold, work: Work) -> Iterator[Number]:
-    """Words, signs and pieces of code of sentences that no claim bears out."""
-    for sentence in sentences:
-        if not work.allows(sentence.end - sentence.start):
-            yield Number(start=sentence.start, end=sentence.end, covered=False)
-            continue
-        held = _Held(text, sentence, untold, work)
-        yield from (*held.code(), *held.signs(), *held.words())
+def loose(
+    text: str, start: int, end: int, claims: Sequence[PlacedClaim], untold: Untold, work: Work
+) -> Sequence[Number]:
+    """Words, signs and pieces of code of a sentence that none of its claims bears out.
+
+    Args:
+        claims: The sentence's claims that hold.
+    """
+    if not work.allows(end - start):
+        return [Number(start=start, end=end, covered=False)]
+    held = _Held(text, start, end, claims, untold, work)
+    return [*held.code(), *held.signs(), *held.words()]
 
 
 class _Held:
     """A sentence and what its claims bear out."""
 
-    def __init__(self, text: str, sentence: Sentence, untold: Untold, work: Work) -> None:
+    def __init__(
+        self, text: str, start: int, end: int, claims: Sequence[PlacedClaim], untold: Untold, work: Work
+    ) -> None:
         self._untold = untold
         self._work = work
-        self._start = sentence.start
-        self._claims = sentence.claims
-        self._said = text[sentence.start : sentence.end]
+        self._start = start
+        self._claims = claims
+        self._said = text[start:end]
         self._code = code_spans(self._said)
         bare = _blank(self._said, self._code)
         # Code and quoted values are blanked, and not cut out: places stay what they are in the sentence. So is the
         # function that answers, which stands without backticks and may have any word for a name, such as `first`.
         bare = _blank(bare, [found.span() for found in QUOTED.finditer(bare)])
-        answers = [(data, each.start, each.end) for data, each in self._claims if data.kind is Kind.ANSWER]
-        spans = {(at - self._start, end - self._start) for data, at, end in answers if text[at:end] == data.subject}
+        spans = {
+            (each.start - self._start, each.end - self._start)
+            for each in self._claims
+            if each.kind is Kind.ANSWER and text[each.start : each.end] == each.shown
+        }
         self._bare = _blank(bare, [found.span() for found in _WORD.finditer(bare) if found.span() in spans])
         self._known = bytearray(len(self._bare))
 
@@ -213,7 +214,7 @@ class _Held:
     def signs(self) -> Iterator[Number]:
         """Operators and brackets that are no part of a claim that covers them."""
         for found in _SIGN.finditer(self._bare):
-            if not any(found[0] in _signs(data) for data in self._covering(*found.span())):
+            if not any(found[0] in _found_in(_SIGN, data) for data in self._covering(*found.span())):
                 yield self._loose(*found.span())
 
     def words(self) -> Iterator[Number]:
@@ -224,13 +225,13 @@ class _Held:
                 pass
         for need in _NEEDS if _NEEDING.search(self._bare) else ():
             if spans := list(self._found(need.words)):
-                yield from self._beyond(self._fitting(need), iter(spans))
-        for words, is_so in ((_QUIET, self._is_quiet), (_GOES_ON, self._has_claims), (_STAYS, self._stays)):
+                yield from self._beyond(self._fitting(need), spans)
+        for words, is_so in ((_QUIET, self._is_quiet), (_GOES_ON, lambda at: self._claims), (_STAYS, self._stays)):
             yield from (self._loose(*span) for span in self._found(words) if not is_so(span[0]))
         if grows := list(self._found(_GROWS)):
-            yield from self._beyond(self._worked("+") + self._fitting(_ADDED), iter(grows))
+            yield from self._beyond(self._worked("+") + self._fitting(_ADDED), grows)
         if falls := list(self._found(_FALLS)):
-            yield from self._beyond(self._worked("-"), iter(falls))
+            yield from self._beyond(self._worked("-"), falls)
         for start, end in self._found(_WORD):
             word = self._bare[start:end].lower()
             if word in _PLAIN:
@@ -239,7 +240,7 @@ class _Held:
                 claimed = (_DIGITS.findall(f"{spoken_of(data)} {data.value}") for data in self._covering(start, end))
                 is_said = any(_COUNTED[word] in digits for digits in claimed)
             else:
-                is_said = any(self._bare[start:end] in _names(data) for data in self._covering(start, end))
+                is_said = any(self._bare[start:end] in _found_in(_WORD, data) for data in self._covering(start, end))
             if not is_said:
                 yield self._loose(start, end)
 
@@ -252,17 +253,18 @@ class _Held:
                 self._known[start:end] = b"\1" * (end - start)
                 yield start, end
 
-    def _beyond(self, claims: int, spans: Iterator[tuple[int, int]]) -> Iterator[Number]:
+    def _beyond(self, claims: int, spans: Sequence[tuple[int, int]]) -> Iterator[Number]:
         """Words for which there are no claims any more."""
-        return (self._loose(*span) for number, span in enumerate(spans) if number >= claims)
+        return (self._loose(*span) for span in spans[claims:])
 
     def _fitting(self, need: Need) -> int:
         # Each claim bears out its words once: a second `is appended` needs a second change.
-        return len({_key(data) for data, _ in self._claims if data.kind in need.kinds and need.fits(data)})
+        fitting = (each for each in self._claims if each.kind in need.kinds and need.fits(each.data))
+        return len({(each.kind, each.shown, each.data.value, each.step) for each in fitting})
 
     def _is_quiet(self, at: int) -> bool:
         """Return whether nothing happens in the iteration that the sentence tells."""
-        steps = [data.step for data, claim in self._claims if data.step is not None and claim.start <= self._start + at]
+        steps = [each.step for each in self._claims if each.step is not None and each.start <= self._start + at]
         return bool(steps) and self._untold.is_quiet(max(steps))
 
     def _stays(self, at: int) -> bool:
@@ -272,22 +274,19 @@ class _Held:
             at = ahead.end()  # the name before it may be told by an earlier record
         place = self._start + at
         # A long value stands between the name and `as before`, and the claim of another name begins closer to it.
-        about = [
-            (max(0, claim.start - place, place - claim.end), abs(claim.start - place), number)
-            for number, (_, claim) in enumerate(self._claims)
-        ]
-        near = [self._claims[number][0] for *_, number in sorted(about)]
-        told = next((data for data in near if data.kind in kinds and data.value and data.step is not None), None)
-        return told is not None and self._untold.stays(told)
-
-    def _has_claims(self, at: int) -> bool:
-        return bool(self._claims)
+        told = [each for each in self._claims if each.kind in kinds and each.data.value and each.step is not None]
+        nearest = min(
+            told,
+            key=lambda each: (max(0, each.start - place, place - each.end), abs(each.start - place)),
+            default=None,
+        )
+        return nearest is not None and self._untold.stays(nearest.data)
 
     def _worked(self, sign: str) -> int:
         """Count the values that are an earlier one of the same subject with a third added, or taken off."""
         values: dict[str, list[tuple[int, Any]]] = {}
         every: list[Any] = []
-        for data, _ in self._claims[:_MOST_WORKED]:
+        for data in [each.data for each in self._claims[:_MOST_WORKED]]:
             if data.kind in (Kind.VALUE, Kind.MUTATION) and data.step is not None and (said := told(data.value)).known:
                 values.setdefault(data.subject.removesuffix(" = ..."), []).append((data.step, said.value))
                 every.append(said.value)
@@ -306,14 +305,10 @@ class _Held:
     def _covering(self, start: int, end: int) -> Iterator[ClaimData]:
         start, end = start + self._start, end + self._start
         if self._work.allows(len(self._claims)):
-            yield from (data for data, claim in self._claims if claim.start <= start and end <= claim.end)
+            yield from (each.data for each in self._claims if each.start <= start and end <= each.end)
 
     def _loose(self, start: int, end: int) -> Number:
         return Number(start=self._start + start, end=self._start + end, covered=False)
-
-
-def _key(data: ClaimData) -> tuple[object, ...]:
-    return data.kind, data.subject, data.value, data.step
 
 
 def _blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -350,22 +345,14 @@ def _parts(code: str) -> frozenset[str]:
     return frozenset(ast.unparse(each) for tree in trees for each in ast.walk(tree) if isinstance(each, ast.expr))
 
 
-@functools.lru_cache(maxsize=4096)
-def _signs_of(code: str) -> frozenset[str]:
-    return frozenset(_SIGN.findall(QUOTED.sub(" ", code)))
+def _found_in(pattern: re.Pattern[str], data: ClaimData) -> frozenset[str]:
+    """Signs or names of the code of a claim, outside of quoted texts."""
+    return _found_in_code(pattern, data.subject) | _found_in_code(pattern, data.value)
 
 
-def _signs(data: ClaimData) -> frozenset[str]:
-    return _signs_of(data.subject) | _signs_of(data.value)
-
-
-@functools.lru_cache(maxsize=4096)
-def _names_of(code: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(QUOTED.sub(" ", code)))
-
-
-def _names(data: ClaimData) -> frozenset[str]:
-    return _names_of(data.subject) | _names_of(data.value)
+@functools.lru_cache(maxsize=8192)
+def _found_in_code(pattern: re.Pattern[str], code: str) -> frozenset[str]:
+    return frozenset(pattern.findall(QUOTED.sub(" ", code)))
 
 
 def _sum(one: Any, other: Any, sign: str) -> list[Any]:
