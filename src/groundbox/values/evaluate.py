@@ -18,8 +18,6 @@ from groundbox.values.unknown import Handle, Unknown
 Lookup: TypeAlias = Callable[[str], Any]
 """A name's value. Raises KeyError for a name that is not bound, so that a builtin is meant, and Unknown for a value
 that is not known."""
-Results: TypeAlias = Callable[[ast.Call], Any]
-"""The result of a call that the program made; raises Unknown for one that is not known."""
 MOST_OPERATIONS: Final = 20_000
 MOST_ROOM: Final = 1_000_000
 """Items and characters of all results together."""
@@ -52,21 +50,6 @@ def evaluate(expression: ast.expr, lookup: Lookup, meter: Meter | None = None) -
     finally:
         if meter is not None:
             meter.used += evaluator.operations
-
-
-def truth(expression: ast.expr, lookup: Lookup, calls: Results | None = None) -> bool:
-    """Whether an expression holds.
-
-    Args:
-        calls: Gives the results of calls that are not evaluated.
-
-    Raises:
-        Unknown: It cannot be known, or Python would raise.
-    """
-    try:
-        return bool(_Evaluator(lookup, calls).value(expression))
-    except _FAILURES as error:
-        raise Unknown(f"{type(error).__name__}: {error}"[:200]) from None
 
 
 class Branching:
@@ -110,10 +93,8 @@ class Branching:
 
 
 class _Evaluator(Branching):
-    def __init__(self, lookup: Lookup, calls: Results | None = None) -> None:
+    def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._calls = calls
-        self._called = False
         self._room = MOST_ROOM
         self._left = MOST_OPERATIONS
         self._scopes: list[dict[str, Any]] = []
@@ -164,8 +145,6 @@ class _Evaluator(Branching):
         for scope in reversed(self._scopes):
             if node.id in scope:
                 return scope[node.id]
-        if self._called:
-            raise Unknown("a call may have changed it")
         return self._lookup(node.id)
 
     def _unary(self, node: ast.UnaryOp) -> Any:
@@ -200,15 +179,6 @@ class _Evaluator(Branching):
         raise Unknown(f"attribute {node.attr} is not evaluated")
 
     def _call(self, node: ast.Call) -> Any:
-        try:
-            return self._pure_call(node)
-        except Unknown:
-            if self._calls is None:
-                raise
-            self._called = True
-            return self._calls(node)
-
-    def _pure_call(self, node: ast.Call) -> Any:
         arguments = list(self._spread(node.args))
         if any(keyword.arg is None for keyword in node.keywords):
             raise Unknown("** is not evaluated")
@@ -243,14 +213,8 @@ class _Evaluator(Branching):
             else:
                 yield self.value(node)
 
-    def _list(self, node: ast.List) -> Any:
-        return self._made(list(self._spread(node.elts)))
-
-    def _tuple(self, node: ast.Tuple) -> Any:
-        return self._made(tuple(self._spread(node.elts)))
-
-    def _set(self, node: ast.Set) -> Any:
-        return self._made(set(self._spread(node.elts)))
+    def _display(self, node: ast.List | ast.Tuple | ast.Set) -> Any:
+        return self._made(_KINDS[type(node)](self._spread(node.elts)))
 
     def _dict(self, node: ast.Dict) -> Any:
         made: dict[Any, Any] = {}
@@ -266,28 +230,20 @@ class _Evaluator(Branching):
 
     def _formatted(self, node: ast.FormattedValue) -> Any:
         value = self.value(node.value)
-        _plain_text(value)
+        FUNCTIONS["repr"](value)  # refuses what would be shown in another order or by another name than in the program
         spec = self.value(node.format_spec) if node.format_spec is not None else ""
         if sum(map(str.isdigit, spec)) > 3:
             raise Unknown("a wide format is not evaluated")
         shown = {-1: value, ord("s"): str(value), ord("r"): repr(value), ord("a"): ascii(value)}[node.conversion]
         return format(shown, spec)
 
-    def _generated(self, node: ast.GeneratorExp) -> Any:
-        return self._made(Lazy(self._comprehension(node.generators, lambda: self.value(node.elt))))
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Any:
+        return self._made(_KINDS[type(node)](self._items(node.generators, lambda: self.value(node.elt))))
 
-    def _listed(self, node: ast.ListComp) -> Any:
-        return self._made(list(self._comprehension(node.generators, lambda: self.value(node.elt))))
+    def _dict_comprehension(self, node: ast.DictComp) -> Any:
+        return self._made(dict(self._items(node.generators, lambda: (self.value(node.key), self.value(node.value)))))
 
-    def _set_of(self, node: ast.SetComp) -> Any:
-        return self._made(set(self._comprehension(node.generators, lambda: self.value(node.elt))))
-
-    def _dict_of(self, node: ast.DictComp) -> Any:
-        return self._made(
-            dict(self._comprehension(node.generators, lambda: (self.value(node.key), self.value(node.value))))
-        )
-
-    def _comprehension(self, generators: list[ast.comprehension], make: Callable[[], Any]) -> Iterator[Any]:
+    def _items(self, generators: list[ast.comprehension], make: Callable[[], Any]) -> Iterator[Any]:
         if not generators:
             yield make()
             return
@@ -300,7 +256,7 @@ class _Evaluator(Branching):
             self._scopes.append(scope)
             try:
                 if all(self.value(test) for test in first.ifs):
-                    yield from self._comprehension(rest, make)
+                    yield from self._items(rest, make)
             finally:
                 self._scopes.pop()
 
@@ -372,16 +328,11 @@ def _bound(op: ast.operator, left: Any, right: Any) -> None:
     elif isinstance(op, ast.Mod) and isinstance(left, (str, bytes)):
         large = sum(map(str.isdigit, str(left))) > 3 or "*" in str(left)
         for part in right if isinstance(right, tuple) else (right,):
-            _plain_text(part)
+            FUNCTIONS["repr"](part)  # as for f-strings
     else:
         large = False
     if large:
         raise Unknown("its result is too large")
-
-
-def _plain_text(value: Any) -> None:
-    """Refuse what would be shown in another order or by another name than in the program."""
-    FUNCTIONS["repr"](value)
 
 
 _UNARY: Final[Mapping[type[ast.unaryop], Callable[[Any], Any]]] = {
@@ -414,6 +365,14 @@ COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
+_KINDS: Final[Mapping[type[ast.expr], Callable[[Iterable[Any]], Any]]] = {
+    ast.List: list,
+    ast.Tuple: tuple,
+    ast.Set: set,
+    ast.ListComp: list,
+    ast.SetComp: set,
+    ast.GeneratorExp: Lazy,
+}
 _EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[_Evaluator, Any], Any]]] = {
     ast.Constant: _Evaluator._constant,
     ast.Name: _Evaluator._name,
@@ -425,14 +384,10 @@ _EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[_Evaluator, Any], Any]]] =
     ast.Subscript: _Evaluator._subscript,
     ast.Attribute: _Evaluator._attribute,
     ast.Call: _Evaluator._call,
-    ast.List: _Evaluator._list,
-    ast.Tuple: _Evaluator._tuple,
-    ast.Set: _Evaluator._set,
+    **dict.fromkeys((ast.List, ast.Tuple, ast.Set), _Evaluator._display),
     ast.Dict: _Evaluator._dict,
     ast.JoinedStr: _Evaluator._joined,
     ast.FormattedValue: _Evaluator._formatted,
-    ast.ListComp: _Evaluator._listed,
-    ast.GeneratorExp: _Evaluator._generated,
-    ast.SetComp: _Evaluator._set_of,
-    ast.DictComp: _Evaluator._dict_of,
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp), _Evaluator._comprehension),
+    ast.DictComp: _Evaluator._dict_comprehension,
 }

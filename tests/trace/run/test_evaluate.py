@@ -7,7 +7,7 @@ import pytest
 
 from groundbox.testing.traces import written
 from groundbox.trace.run.python_values import recorded
-from groundbox.values.evaluate import evaluate, truth
+from groundbox.values.evaluate import evaluate
 from groundbox.values.unknown import Unknown
 
 NAMES = {
@@ -155,4 +155,4 @@ def test_what_is_recorded_of_an_object_can_be_asked(text, expected):
 )
 def test_what_the_programs_own_classes_would_answer_is_unknown(text):
     with pytest.raises(Unknown):
-        truth(ast.parse(text, mode="eval").body, state_and_names())
+        bool(evaluate(ast.parse(text, mode="eval").body, state_and_names()))
