@@ -104,8 +104,10 @@ class _CallEncoder:
             return {"bytes": base.hex(value)}
         if base is range:
             return {"range": [self.encode(part, depth) for part in (value.start, value.stop, value.step)]}
-        if base in _FLOATS:
-            return _FLOATS[base](value)
+        if base is float:
+            return _real(value)
+        if base is complex:
+            return _complex(value)
         if base is dict:
             pairs = dict.items(value)
             return {"dict": [[self.encode(part, depth + 1) for part in pair] for pair in pairs]}
@@ -165,8 +167,10 @@ class _ResultEncoder:
             return {"bytes": {"len": bytes.__len__(value), "hex": bytes.hex(value)}}
         if base is range:
             return {"range": [_in_bounds(part) for part in (value.start, value.stop, value.step)]}
-        if base in _FLOATS:
-            return _FLOATS[base](value)
+        if base is float:
+            return _real(value)
+        if base is complex:
+            return _complex(value)
         if base is dict:  # the list: a thread may change the dict meanwhile
             told = [[self.encode(part, depth + 1) for part in pair] for pair in list(dict.items(value))]
         elif base in _ITERATORS:
@@ -209,10 +213,6 @@ def _from_numpy(value: Any, kind: type) -> Any:
         return None
 
 
-_FLOATS: Final[Mapping[type, Callable[[Any], Any]]] = {
-    float: _real,
-    complex: _complex,
-}
 _ITERATORS: Final[Mapping[type, Callable[[Any], Iterable[Any]]]] = {
     list: list.__iter__,
     tuple: tuple.__iter__,
@@ -220,7 +220,7 @@ _ITERATORS: Final[Mapping[type, Callable[[Any], Iterable[Any]]]] = {
     frozenset: frozenset.__iter__,
     deque: deque.__iter__,
 }
-_BASES: Final[tuple[type, ...]] = (int, str, bytes, bytearray, range, dict, *_FLOATS, *_ITERATORS)
+_BASES: Final[tuple[type, ...]] = (int, str, bytes, bytearray, range, dict, float, complex, *_ITERATORS)
 
 
 def decode(data: Any, *, literals: bool = False, most_alike: int | None = MOST_ALIKE) -> Any:
@@ -243,10 +243,10 @@ class BoundedKeys:
     """Adds keys that a guest chose to sets and dicts, so that it ends soon. Of one value: its time is for all of them.
 
     Args:
-        most_alike: Keys of one set or dict that may have the same hash.
+        most_alike: Keys of one set or dict that may have the same hash; None for any keys, in any time.
     """
 
-    def __init__(self, most_alike: int = MOST_ALIKE) -> None:
+    def __init__(self, most_alike: int | None = MOST_ALIKE) -> None:
         self._most_alike = most_alike
         self._left_s = MOST_KEYS_S
 
@@ -257,7 +257,7 @@ class BoundedKeys:
             NotData: Too many keys have one hash, or it takes too long.
             TypeError: A key has no hash.
         """
-        if len(keys) <= self._most_alike:
+        if self._most_alike is None or len(keys) <= self._most_alike:
             update(items)
             return
         alike = Counter[int]()
@@ -277,8 +277,8 @@ class BoundedKeys:
 
 class _Reader:
     def __init__(self, literals: bool, most_alike: int | None) -> None:
-        self._literals, self._most_alike = literals, most_alike
-        self._keys = BoundedKeys(MOST_ALIKE if most_alike is None else most_alike)
+        self._literals = literals
+        self._keys = BoundedKeys(most_alike)
 
     def read(self, data: Any, depth: int) -> Any:
         if depth > MOST_DECODED:
@@ -320,7 +320,7 @@ class _Reader:
     def set_of(self, data: Any, depth: int) -> set[Any]:
         held = self.items(data, depth)
         made: set[Any] = set()
-        self._add(made.update, held, held)
+        self._keys.add(made.update, held, held)
         return made
 
     def dict_of(self, data: Any, depth: int) -> dict[Any, Any]:
@@ -328,14 +328,8 @@ class _Reader:
             raise TypeError
         keys = self.items([key for key, _ in data], depth)
         made: dict[Any, Any] = {}
-        self._add(made.update, list(zip(keys, self.items([value for _, value in data], depth), strict=True)), keys)
+        self._keys.add(made.update, list(zip(keys, self.items([value for _, value in data], depth), strict=True)), keys)
         return made
-
-    def _add(self, update: Callable[[Any], None], items: Sequence[Any], keys: Sequence[Any]) -> None:
-        if self._most_alike is None:
-            update(items)
-        else:
-            self._keys.add(update, items, keys)
 
 
 def _str(data: Any) -> str:
