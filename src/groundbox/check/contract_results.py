@@ -123,7 +123,7 @@ def _number(value: Any, contract: Contract) -> Iterator[_Problem]:
         # `$1,204.50` and `1204.5 EUR` are numbers, `about 12 people` is a sentence.
         fits = match is not None and (not bare.strip(" $€£¥₹%") or unit or bare.strip() == contract.unit)
         value = float(match[0].replace(",", "").replace("_", "")) if match is not None and fits else value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not contracts.is_number(value):
         yield "type", f"the result is {_named(value)} and not a {contract.type}", "Let the last line be the number."
         return
     if isinstance(value, float) and not math.isfinite(value):
@@ -280,8 +280,7 @@ def _is(kind: str, value: Any) -> bool:
         return isinstance(value, str)
     if kind == "date":
         return contracts.as_date(value) is not None
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and (kind == "number" or isinstance(value, int) or value.is_integer())
+    return contracts.is_number(value) and (kind == "number" or isinstance(value, int) or value.is_integer())
 
 
 def _rows(contract: Contract, table: Mapping[str, Any], shown: int) -> Iterator[Warning]:
@@ -341,7 +340,7 @@ def _totals(
         if column not in names:
             continue
         values = [row.get(column) for row in rows]
-        numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        numbers = [value for value in values if contracts.is_number(value)]
         if table.get("truncated"):
             yield _broken(
                 "total_unknown",

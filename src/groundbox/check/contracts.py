@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.check.patterns import Pattern
@@ -71,134 +71,136 @@ class Contract:
         Raises:
             InvalidArgument: A key is unknown, or its value cannot be meant; the message names it and says what can.
         """
-        return expect if isinstance(expect, Contract) else _Reader(expect).contract()
+        return expect if isinstance(expect, Contract) else _contract(expect)
 
 
-class _Reader:
-    def __init__(self, expect: Mapping[str, Any]) -> None:
-        if not isinstance(expect, Mapping):
-            raise InvalidArgument("expect", f"must be a dict such as {{'type': 'number'}}, not {expect!r:.60}")
-        self._expect = expect
-        self._type = expect.get("type")
-        if self._type not in TYPES:
-            raise InvalidArgument("expect['type']", f"must be one of {', '.join(TYPES)}, not {self._type!r:.60}")
-        known = (*_EVERY, *_KEYS[self._type])
-        for key in expect:
-            if key not in known:
-                raise InvalidArgument(f"expect[{key!r:.60}]", f"is no key of a {self._type}; it has {', '.join(known)}")
+def _contract(expect: Mapping[str, Any]) -> Contract:
+    if not isinstance(expect, Mapping):
+        raise InvalidArgument("expect", f"must be a dict such as {{'type': 'number'}}, not {expect!r:.60}")
+    kind = expect.get("type")
+    if kind not in TYPES:
+        raise InvalidArgument("expect['type']", f"must be one of {', '.join(TYPES)}, not {kind!r:.60}")
+    known = (*_EVERY, *_KEYS[kind])
+    for key in expect:
+        if key not in known:
+            raise InvalidArgument(f"expect[{key!r:.60}]", f"is no key of a {kind}; it has {', '.join(known)}")
+    rules: dict[str, Any] = {}
+    for key, read in _READERS.items():
+        if key in expect:
+            read = _date if kind == "date" and read is _number else read
+            rules[key] = read(f"expect[{key!r}]", expect[key])
+    for low, high in (("min", "max"), ("min_length", "max_length"), ("min_rows", "max_rows")):
+        least, most = rules.get(low), rules.get(high)
+        if least is not None and most is not None and least > most:
+            raise InvalidArgument(f"expect[{low!r}]", f"is above expect[{high!r}]; nothing could be both")
+    given = {_FIELDS.get(key, key): value for key, value in rules.items() if value is not None}
+    contract = Contract(type=kind, **given)
+    _check_named(contract)
+    return contract
 
-    def contract(self) -> Contract:
-        kind = "date" if self._type == "date" else "number"
-        contract = Contract(
-            type=self._type or "",
-            nullable=self._get("nullable", bool, False),
-            least=self._bound("min", kind),
-            most=self._bound("max", kind),
-            unit=self._get("unit", str, ""),
-            one_of=self._texts("one_of"),
-            pattern=self._pattern(),
-            min_length=self._count("min_length"),
-            max_length=self._count("max_length"),
-            columns=self._columns(),
-            extra_columns=self._get("extra_columns", bool, True),
-            unique=self._texts("unique") or (),
-            not_null=self._texts("not_null") or (),
-            min_rows=self._count("min_rows"),
-            max_rows=self._count("max_rows"),
-            totals=self._totals(),
-        )
-        self._check_order(contract)
-        self._check_named(contract)
-        return contract
 
-    def _get(self, key: str, kind: type, default: Any) -> Any:
-        value = self._expect.get(key, default)
+def _instance_of(kind: type) -> Callable[[str, Any], Any]:
+    def read(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
-            raise InvalidArgument(f"expect[{key!r}]", f"must be a {kind.__name__}, not {value!r:.60}")
+            raise InvalidArgument(name, f"must be a {kind.__name__}, not {value!r:.60}")
         return value
 
-    def _bound(self, key: str, kind: str) -> Any:
-        value = self._expect.get(key)
-        if value is None:
-            return None
-        if kind == "date":
-            found = as_date(value)
-            if found is None:
-                raise InvalidArgument(f"expect[{key!r}]", f"must be a date such as '2024-03-05', not {value!r:.60}")
-            return found
-        # True is an int to Python; a bound of True is a mistake of the caller.
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise InvalidArgument(f"expect[{key!r}]", f"must be a number, not {value!r:.60}")
-        return value
+    return read
 
-    def _count(self, key: str) -> int | None:
-        value = self._expect.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise InvalidArgument(f"expect[{key!r}]", f"must be a whole number from 0, not {value!r:.60}")
-        return value
 
-    def _texts(self, key: str) -> Sequence[str] | None:
-        value = self._expect.get(key)
-        if value is None:
-            return None
-        if isinstance(value, str):
-            value = [value]
-        if not isinstance(value, (list, tuple)) or not value or not all(isinstance(one, str) for one in value):
-            raise InvalidArgument(f"expect[{key!r}]", f"must be a list of texts, not {value!r:.60}")
-        return tuple(value)
+def _number(name: str, value: Any) -> Any:
+    if value is not None and not (is_number(value) and math.isfinite(value)):
+        raise InvalidArgument(name, f"must be a number, not {value!r:.60}")
+    return value
 
-    def _pattern(self) -> Pattern | None:
-        value = self._get("pattern", str, "")
-        return Pattern.of("expect['pattern']", value) if value else None
 
-    def _columns(self) -> Mapping[str, str] | None:
-        value = self._expect.get("columns")
-        if value is None:
-            return None
-        if isinstance(value, (list, tuple)):
-            value = dict.fromkeys(self._texts("columns") or (), "any")
-        if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) for name in value):
-            raise InvalidArgument("expect['columns']", "must be a list of names, or a dict of names and types")
-        for name, kind in value.items():
-            if kind not in COLUMN_TYPES:
+def _date(name: str, value: Any) -> datetime.datetime | None:
+    found = as_date(value)
+    if value is not None and found is None:
+        raise InvalidArgument(name, f"must be a date such as '2024-03-05', not {value!r:.60}")
+    return found
+
+
+def _count(name: str, value: Any) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise InvalidArgument(name, f"must be a whole number from 0, not {value!r:.60}")
+    return value
+
+
+def _texts(name: str, value: Any) -> Sequence[str] | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(one, str) for one in value):
+        raise InvalidArgument(name, f"must be a list of texts, not {value!r:.60}")
+    return tuple(value)
+
+
+def _pattern(name: str, value: Any) -> Pattern | None:
+    text = _instance_of(str)(name, value)
+    return Pattern.of(name, text) if text else None
+
+
+def _columns(name: str, value: Any) -> Mapping[str, str] | None:
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        value = dict.fromkeys(_texts(name, value) or (), "any")
+    if not isinstance(value, Mapping) or not value or not all(isinstance(column, str) for column in value):
+        raise InvalidArgument(name, "must be a list of names, or a dict of names and types")
+    for column, kind in value.items():
+        if kind not in COLUMN_TYPES:
+            raise InvalidArgument(f"{name}[{column!r}]", f"must be one of {', '.join(COLUMN_TYPES)}, not {kind!r:.60}")
+    return dict(value)
+
+
+def _totals(name: str, value: Any) -> Mapping[str, float]:
+    if not isinstance(value, Mapping):
+        raise InvalidArgument(name, "must be a dict of columns and sums, such as {'revenue': 7475}")
+    for column, total in value.items():
+        if not (is_number(total) and math.isfinite(total)):
+            raise InvalidArgument(f"{name}[{column!r}]", f"must be a number, not {total!r:.60}")
+    return {column: float(total) for column, total in value.items()}
+
+
+_READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "nullable": _instance_of(bool),
+    "min": _number,
+    "max": _number,
+    "unit": _instance_of(str),
+    "one_of": _texts,
+    "pattern": _pattern,
+    "min_length": _count,
+    "max_length": _count,
+    "columns": _columns,
+    "extra_columns": _instance_of(bool),
+    "unique": _texts,
+    "not_null": _texts,
+    "min_rows": _count,
+    "max_rows": _count,
+    "totals": _totals,
+}
+"""Of several keys that cannot be meant, the first one here is named."""
+_FIELDS: Final = {"min": "least", "max": "most"}
+
+
+def _check_named(contract: Contract) -> None:
+    """Columns that a rule names are among the columns, where these are all."""
+    # Only where the columns are all there may be, a name that is none of them can never hold.
+    if contract.columns is None or contract.extra_columns:
+        return
+    for key, names in (("unique", contract.unique), ("not_null", contract.not_null), ("totals", contract.totals)):
+        for name in names:
+            if name not in contract.columns:
                 raise InvalidArgument(
-                    f"expect['columns'][{name!r}]", f"must be one of {', '.join(COLUMN_TYPES)}, not {kind!r:.60}"
+                    f"expect[{key!r}]", f"names {name!r}, which is none of the columns; extra_columns is False"
                 )
-        return dict(value)
 
-    def _totals(self) -> Mapping[str, float]:
-        value = self._expect.get("totals", {})
-        if not isinstance(value, Mapping):
-            raise InvalidArgument("expect['totals']", "must be a dict of columns and sums, such as {'revenue': 7475}")
-        for name, total in value.items():
-            if isinstance(total, bool) or not isinstance(total, (int, float)) or not math.isfinite(total):
-                raise InvalidArgument(f"expect['totals'][{name!r}]", f"must be a number, not {total!r:.60}")
-        return {name: float(total) for name, total in value.items()}
 
-    def _check_order(self, contract: Contract) -> None:
-        for low, high in (("min", "max"), ("min_length", "max_length"), ("min_rows", "max_rows")):
-            least, most = self._expect.get(low), self._expect.get(high)
-            # Dates were read by then, and texts of dates do not compare as dates.
-            if low == "min":
-                least, most = contract.least, contract.most
-            if least is not None and most is not None and least > most:
-                raise InvalidArgument(f"expect[{low!r}]", f"is above expect[{high!r}]; nothing could be both")
-
-    def _check_named(self, contract: Contract) -> None:
-        """Columns that a rule names are among the columns, where these are all."""
-        # Only where the columns are all there may be, a name that is none of them can never hold.
-        if contract.columns is None or contract.extra_columns:
-            return
-        for key, names in (
-            ("unique", contract.unique),
-            ("not_null", contract.not_null),
-            ("totals", contract.totals),
-        ):
-            for name in names:
-                if name not in contract.columns:
-                    raise InvalidArgument(
-                        f"expect[{key!r}]", f"names {name!r}, which is none of the columns; extra_columns is False"
-                    )
+def is_number(value: Any) -> bool:
+    """Tell whether a value is a number; True is an int to Python, and a mistake where a number is meant."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def as_date(value: Any) -> datetime.datetime | None:
