@@ -16,7 +16,8 @@ from decimal import Decimal
 from typing import Final
 
 from groundbox.check.answers.dates import Date, Span
-from groundbox.check.answers.judging import Held, Judge, Scopes, search_whole
+from groundbox.check.answers.derivations import Operand
+from groundbox.check.answers.judging import Judge, Scopes, search_whole
 from groundbox.check.answers.mentions import Found, read
 from groundbox.check.answers.report import AnswerReport, Kind, Mention, Support, Verdict
 from groundbox.check.answers.shown import read_executions
@@ -162,21 +163,9 @@ _HINTS: Final = {
     Kind.CODE: "Write names as a run showed them.",
 }
 _OPERATORS: Final = re.compile(r"[()=<>+*%\[\]{};:!\\|&@$]|\s|\w\.\w|^-|/")
-_NAMES: Final = frozenset(
-    [
-        *keyword.kwlist,
-        *sys.stdlib_module_names,
-        "pandas",
-        "numpy",
-        "pd",
-        "np",
-        "plt",
-        "df",
-        "matplotlib",
-        "scipy",
-        "sklearn",
-    ]
-) | {name for name in dir(builtins) if not name.endswith(("Error", "Exception", "Warning", "Interrupt"))}
+_LIBRARIES: Final = "pandas numpy pd np plt df matplotlib scipy sklearn"
+_BUILTINS: Final = [name for name in dir(builtins) if not name.endswith(("Error", "Exception", "Warning", "Interrupt"))]
+_NAMES: Final = frozenset([*keyword.kwlist, *sys.stdlib_module_names, *_LIBRARIES.split(), *_BUILTINS])
 
 
 def check_answer(
@@ -215,7 +204,7 @@ class _Check:
         self._question, self._asked = plain(visible(question).text), _asked(question)
         self._in_programs = _asked("\n".join([reading.programs, *programs]))
         self._programs = [plain(program) for program in programs]
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, Operand] = {}
         self._warnings: list[Warning] = []
 
     def report(self) -> AnswerReport:
@@ -251,7 +240,7 @@ class _Check:
                 if held is not None:
                     self._held[n] = held
 
-    def _pair(self, found: Found) -> Held | None:
+    def _pair(self, found: Found) -> Operand | None:
         """45/50, where both stand somewhere; 80/20 as shares of a whole."""
         if found.pair is None:
             return None
@@ -264,15 +253,16 @@ class _Check:
             return None
         return held[0]
 
-    def _beside(self, n: int) -> list[tuple[Found, Held]]:
+    def _beside(self, n: int) -> list[Operand]:
         """Numbers that hold, of the same sentence and the one before, or of the same list item; the nearest first."""
         start, end = self._scopes.neighbourhood(self._found[n])
-        near = []
         # An answer may hold thousands of numbers in one list item; each looks at its neighbours alone.
-        for other in range(max(0, n - 30), min(len(self._found), n + 30)):
-            if other != n and other in self._held and start <= self._found[other].start < end:
-                near.append((abs(other - n), self._found[other], self._held[other]))
-        return [(found, held) for _, found, held in sorted(near, key=lambda one: one[0])]
+        near = sorted(range(max(0, n - 30), min(len(self._found), n + 30)), key=lambda other: abs(other - n))
+        return [
+            self._held[other]
+            for other in near
+            if other != n and other in self._held and start <= self._found[other].start < end
+        ]
 
     def _mention(self, n: int, found: Found) -> Mention:
         verdict, support, reason = self._verdict(n, found)
@@ -305,7 +295,8 @@ class _Check:
 
     def _support(self, n: int, found: Found) -> Support | None:
         if found.kind is Kind.NUMBER:
-            return self._held[n].support if n in self._held else None
+            held = self._held.get(n)
+            return None if held is None else held.place.support(held.derivation)
         if found.kind is Kind.DATE:
             assert found.date is not None
             return self._dated(found.date)

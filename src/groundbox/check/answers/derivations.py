@@ -4,7 +4,7 @@ A number with few digits is near to something in any large table. So a derivatio
 would have done as well: `best` counts the candidates around the number, and asks how many of them one would expect
 to meet it by accident. The fewer digits the number has and the more candidates were tried, the more is asked of it.
 
-Every function yields candidates; which of them count is decided by `fitting`.
+Every function yields candidates; which of them count is decided by `best`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -23,6 +23,8 @@ from groundbox.check.answers.mentions import Found
 from groundbox.check.answers.sources import Group, Place, Shown
 from groundbox.values.numbers import Number
 
+CLEAR: Final = 0.02
+"""Fits by accident that a step without a word in the sentence may be expected to have."""
 _SLACK: Final = 1e-9
 # `about 5,000` is taken from 4,750 to 5,250, and `over 200` up to 230: who means more says another number.
 _ABOUT: Final = 0.05
@@ -79,23 +81,27 @@ def _rounded_to(number: Number) -> float:
     return float(Decimal(1).scaleb(exponent)) if isinstance(exponent, int) and any(digits.digits) else 0.0
 
 
-def best(
-    found: Found, candidates: Sequence[Candidate], most: float, allowed: Callable[[str], float]
-) -> Candidate | None:
+def best(found: Found, candidates: Sequence[Candidate], most: float, steps: frozenset[str]) -> Candidate | None:
     """The nearest candidate that fits, unless more than `most` would be expected to fit by accident.
 
     Args:
-        allowed: A lower bound for some steps.
+        steps: Steps that the sentence has a word for (`cued`). Others may owe less to chance, or nothing.
     """
     values = sorted({candidate.value for candidate in candidates if math.isfinite(candidate.value)})
     for window in windows(found):
         # Counting is done only where something fits, since most searches end here.
         fits = [one for one in candidates if window.low <= one.value <= window.high]
         expected = _expected(values, window) if fits else math.inf
-        fits = [one for one in fits if expected <= min(most, allowed(one.step))]
+        fits = [one for one in fits if expected <= _most_by_accident(one.step, most, steps)]
         if fits:
             return min(fits, key=lambda one: abs(one.value - window.middle))
     return None
+
+
+def _most_by_accident(step: str, most: float, steps: frozenset[str]) -> float:
+    if step in steps:
+        return most
+    return min(most, CLEAR) if step in _OFTEN else 0.0
 
 
 def _expected(values: list[float], window: Window) -> float:
@@ -131,7 +137,7 @@ _CUES: Final = {
 _PATTERNS: Final = {step: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for step, words in _CUES.items()}
 _TIMES: Final = re.compile(r"\s?(?:[x×]|-fold|times)(?!\w)")
 # Rounding, shares (which need a `%`) and counts tell themselves; sums and differences are often told without a word.
-_ALWAYS: Final = frozenset(["alone", "share", "count"])
+ALWAYS: Final = frozenset(["alone", "share", "count"])
 _OFTEN: Final = frozenset(["sum", "difference"])
 
 
@@ -143,14 +149,7 @@ def cued(text: str, found: Found, sentence: tuple[int, int]) -> frozenset[str]:
     steps = {step for step, pattern in _PATTERNS.items() if pattern.search(near)}
     if _TIMES.match(text, found.end):
         steps.add("ratio")
-    return _ALWAYS | steps
-
-
-def bound(steps: frozenset[str], step: str, clear: float) -> float:
-    """How much chance a step may owe where the sentence has no word for it: little, or none for the rare ones."""
-    if step in steps:
-        return float("inf")
-    return clear if step in _OFTEN else 0.0
+    return ALWAYS | steps
 
 
 MOST_PAIRED: Final = 60
@@ -184,13 +183,19 @@ _COLUMN_SCALES: Final = (("thousand", 1e3), ("million", 1e6), ("billion", 1e9), 
 
 
 class Operand(NamedTuple):
-    """A number to work with, as it is told in a derivation."""
+    """A number to work with, as it is told in a derivation.
+
+    Attributes:
+        kin: Lines, columns and lists that it is of.
+        derivation: How a number of the answer follows from what was shown; empty where it was shown itself.
+    """
 
     value: float
     text: str
     place: Place
     percent: bool = False
     kin: frozenset[object] = frozenset()
+    derivation: str = ""
 
 
 def operands(shown: Sequence[Shown], families: Mapping[int, set[int]]) -> list[Operand]:

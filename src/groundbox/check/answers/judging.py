@@ -5,17 +5,15 @@ from __future__ import annotations
 import bisect
 import codecs
 import functools
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final
 
 from groundbox.check.answers import derivations as by
-from groundbox.check.answers.derivations import Candidate, best, bound, cued
+from groundbox.check.answers.derivations import CLEAR, Candidate, Operand, best, cued
 from groundbox.check.answers.mentions import Found
-from groundbox.check.answers.report import Support
 from groundbox.check.answers.sources import Count, Group, Place, Shown, Sources, families, place_of
 from groundbox.check.answers.text import plain, stem, words
 from groundbox.execution import Execution, OutputHandle
@@ -109,7 +107,7 @@ _SMALL: Final = 20
 _FEW: Final = 5
 _NEIGHBOURS: Final = 12
 # How many candidates chance may be expected to put into the number's window, by how much the words speak for the step.
-_CLEAR, _LIKELY, _WEAK = 0.02, 0.12, 0.4
+_LIKELY, _WEAK = 0.12, 0.4
 _LEADING: Final = re.compile(r"\b(?:top|first|largest|biggest|best|leading|highest)\b", re.IGNORECASE)
 _LARGEST: Final = re.compile(r"\b(?:max\w*|highest|largest|most|best|top|biggest|peak\w*|leads?)\b", re.IGNORECASE)
 _SMALLEST: Final = re.compile(r"\b(?:min\w*|lowest|smallest|least|worst|fewest|last)\b", re.IGNORECASE)
@@ -123,19 +121,6 @@ _THINGS: Final = frozenset(
     map(stem, ("rows", "records", "entries", "lines", "values", "results", "items", "observations"))
 )
 _ITEMS: Final = re.compile(r",\s*(?:and\s|or\s)?|\s+and\s+|\s+or\s+|\n[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+|;\s*")
-
-
-class Held(NamedTuple):
-    """A mention that holds: where from and how, and its value for what follows from it."""
-
-    place: Place
-    derivation: str
-    value: float
-    percent: bool
-
-    @property
-    def support(self) -> Support:
-        return self.place.support(self.derivation)
 
 
 class Judge:
@@ -153,30 +138,28 @@ class Judge:
         self.work_left = MOST_WORK
 
     @functools.cached_property
-    def _everything(self) -> Sequence[by.Operand]:
+    def _everything(self) -> Sequence[Operand]:
         return by.operands(self._plain, self._families)
 
-    def exact(self, found: Found) -> Held | None:
+    def exact(self, found: Found) -> Operand | None:
         """Where the number itself stands."""
         for number in found.numbers:
-            for value, told in self._forms(found, number.value):
-                # A percentage may stand as a fraction in the output; told so, it is derived and no longer small.
+            forms = [(number.value, "")]
+            # A percentage may stand as a fraction in the output; told so, it is derived and no longer small.
+            if found.percent:
+                forms.append((number.value / 100, f"{number.value / 100} as a percentage"))
+            for value, told in forms:
                 shown = self._pick(
                     found,
                     self._sources.by_value.get(value, [])[:_MOST_PLACES],
                     small=_is_small(number.value) and not told,
                 )
                 if shown is not None:
-                    return Held(shown.place, told, float(number.value), found.percent)
+                    return _operand(found, float(number.value), shown.place, told)
         if found.numbers:
             return self._year(found)
         place = self._sources.text_with(plain(found.text))
-        return None if place is None else Held(place, "", 0.0, False)
-
-    def _forms(self, found: Found, value: Decimal) -> Iterator[tuple[Decimal, str]]:
-        yield value, ""
-        if found.percent:
-            yield value / 100, f"{value / 100} as a percentage"
+        return None if place is None else Operand(0.0, found.text, place)
 
     def _pick(self, found: Found, shown: Sequence[Shown], *, small: bool) -> Shown | None:
         """Return the one whose words are nearest to the sentence; a small number must have a word in common with it."""
@@ -206,57 +189,52 @@ class Judge:
                         return one
         return None
 
-    def _year(self, found: Found) -> Held | None:
+    def _year(self, found: Found) -> Operand | None:
         """A year of a date that was shown."""
         if not (found.text.isdigit() and len(found.text) == 4):
             return None
         year = int(found.text)
         for date, place in self._sources.dates:
             if any(not r.any_year and r.first.year <= year <= r.last.year for r in date.readings):
-                return Held(place, f"the year of {date.text}", float(year), False)
+                return Operand(float(year), found.text, place, derivation=f"the year of {date.text}")
         return None
 
-    def derived(self, found: Found, others: Sequence[tuple[Found, Held]]) -> Held | None:
+    def derived(self, found: Found, beside: Sequence[Operand]) -> Operand | None:
         """How the number follows from what was shown, or from numbers beside it that hold."""
         if not found.numbers or self.work_left <= 0:
             return None
         # A block that repeats an output may have rounded it, and computes nothing.
         if found.verbatim:
-            return self._best(found, by.alone(found, self._plain), _CLEAR)
+            return self._best(found, by.alone(found, self._plain), CLEAR, by.ALWAYS)
         count = self._counted(found) or self._listed(found)
         if count is not None:
             return _held(found, count)
         steps = cued(self._text, found, self._scopes.sentence(found))
-        for candidates, most in self._searches(found, others, steps):
-            chosen = self._best(found, candidates, most, lambda step: bound(steps, step, _CLEAR))
+        for candidates, most in self._searches(found, beside, steps):
+            chosen = self._best(found, candidates, most, steps)
             if chosen is not None:
                 return chosen
         return None
 
     def _best(
-        self,
-        found: Found,
-        candidates: Iterator[Candidate],
-        most: float,
-        allowed: Callable[[str], float] = lambda step: math.inf,
-    ) -> Held | None:
+        self, found: Found, candidates: Iterator[Candidate], most: float, steps: frozenset[str]
+    ) -> Operand | None:
         # Counted by candidates and not by time, so that an answer gets the same report on any machine.
         tried = list(candidates)
         self.work_left -= len(tried)
-        chosen = best(found, tried, most, allowed)
+        chosen = best(found, tried, most, steps)
         return None if chosen is None else _held(found, chosen)
 
     def _searches(
-        self, found: Found, others: Sequence[tuple[Found, Held]], steps: frozenset[str]
+        self, found: Found, beside: Sequence[Operand], steps: frozenset[str]
     ) -> Iterator[tuple[Iterator[Candidate], float]]:
         """Kinds of derivation, the most telling first, with what each may owe to chance."""
         sentence = self._scopes.sentence(found)
-        # `cued` of an empty text gives the steps that need no word.
-        cue = found.percent or len(steps) > len(cued("", found, (0, 0)))
+        cue = found.percent or steps != by.ALWAYS
         small = any(_is_small(number.value) for number in found.numbers) and not found.percent
-        likely, clear = (_CLEAR * 2, _CLEAR / 2) if small else (_LIKELY, _CLEAR)
+        likely, clear = (CLEAR * 2, CLEAR / 2) if small else (_LIKELY, CLEAR)
         near = self._labelled(self._scopes.words(sentence))
-        beside = _operands(others)
+        beside = beside[:_NEIGHBOURS]
         yield by.alone(found, near), _WEAK
         yield by.alone(found, self._plain), _WEAK if found.percent else _LIKELY
         if found.unit in _TIMES or found.unit in _SIZES:
@@ -280,7 +258,7 @@ class Judge:
         everything = self._everything
         if len(everything) <= by.MOST_PAIRED:
             yield by.paired(found, everything, related=True), likely if cue else clear
-        counts = [by.Operand(float(c.value), f"{c.value} {c.what}", c.place) for c in self._sources.counts[:40]]
+        counts = [Operand(float(c.value), f"{c.value} {c.what}", c.place) for c in self._sources.counts[:40]]
         if found.percent:
             yield by.paired(found, counts), _LIKELY
 
@@ -355,12 +333,12 @@ def _is_small(value: Decimal) -> bool:
     return abs(value) <= _SMALL and value == value.to_integral_value()
 
 
-def _operands(others: Sequence[tuple[Found, Held]]) -> list[by.Operand]:
-    return [by.Operand(held.value, other.text, held.place, held.percent) for other, held in others[:_NEIGHBOURS]]
+def _held(found: Found, chosen: Candidate) -> Operand:
+    return _operand(found, chosen.value, chosen.place, chosen.derivation.rstrip(", "))
 
 
-def _held(found: Found, chosen: Candidate) -> Held:
-    return Held(chosen.place, chosen.derivation.rstrip(", "), chosen.value, found.percent)
+def _operand(found: Found, value: float, place: Place, derivation: str = "") -> Operand:
+    return Operand(value, found.text, place, found.percent, derivation=derivation)
 
 
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -371,14 +349,14 @@ _MOST_CHARS: Final = 40
 
 def search_whole(
     executions: Sequence[Execution], missing: Mapping[int, Found], *, all_outputs: bool = False
-) -> dict[int, Held]:
+) -> dict[int, Operand]:
     """Return those of `missing` that stand in an output that was cut.
 
     Args:
         all_outputs: Look through those that were not cut, too, because they held more numbers than are kept.
     """
     wanted = {number.value: key for key, found in missing.items() for number in found.numbers}
-    held: dict[int, Held] = {}
+    held: dict[int, Operand] = {}
     if not wanted:
         return held
     for position, execution in enumerate(executions):
@@ -391,7 +369,7 @@ def search_whole(
                 key = wanted.get(value)
                 if key is not None and key not in held:
                     place = place_of(position, execution, part, f"line {line}")
-                    held[key] = Held(place, "", float(value), missing[key].percent)
+                    held[key] = _operand(missing[key], float(value), place)
     return held
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
 from groundbox.check.answers.dates import Date, dates
 from groundbox.check.answers.report import Kind
+from groundbox.check.answers.text import blank
 from groundbox.values.numbers import NUMERAL, Number, NumberWords, has_decimal_commas, number_words, numerals
 
 
@@ -25,7 +26,7 @@ class Found:
         start: Position in the visible text.
         numbers: Each way to read a number; empty for other kinds and for versions such as 1.2.3.
         pair: The two numbers of a fraction such as 45/50.
-        bound: `about`, `over` or `under` where the answer says so, `<` and `>` where it writes so.
+        bound: `about`, `over` or `under` where the answer says so, `less` and `greater` where it writes `<` and `>`.
         unit: The word behind the number.
         verbatim: Whether it stands in a block that repeats an output.
         no_claim: Why it is no claim whatever was shown.
@@ -84,7 +85,6 @@ _BOUND: Final = re.compile(
     r"|(?P<less><)|(?P<greater>>))\s?(?:\*\*|US)?[$€£]?\s?\Z",
     re.IGNORECASE,
 )
-_BOUNDS: Final = {"less": "<", "greater": ">"}
 # As they stand in Unicode, to four digits; `parts` reads them as percentages.
 _VULGAR: Final = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.3333", "⅔": "0.6667", "⅕": "0.2", "⅛": "0.125"}
 _PARTS: Final = {
@@ -205,7 +205,7 @@ def _sign(before: str) -> tuple[int, str]:
 
 def _bound(before: str) -> str:
     match = _BOUND.search(before)
-    return _BOUNDS.get(match.lastgroup or "", match.lastgroup or "") if match else ""
+    return (match.lastgroup or "") if match else ""
 
 
 def _name(before: str, after: str) -> str:
@@ -267,24 +267,23 @@ def read(text: str) -> Reading:
     comma = has_decimal_commas(text)
     blocks = _fenced(text)
     programs = "\n".join(text[start:end] for start, end in blocks.programs)
-    text = _blank(text, [*blocks.blank, *((m.start(), m.end()) for m in _URL.finditer(text))])
+    text = blank(text, [*blocks.blank, *((m.start(), m.end()) for m in _URL.finditer(text))])
     found: list[Found] = []
     # In this order: `` `report.csv` `` is a file and no code, "see a.csv" a quote without a second file in it, and what
     # a quote holds is no number of the answer's own. What was read is blanked with NULs, which keep all places.
     for step in (_code_spans, _files, _quoted, _dated):
         more = list(step(text))
         found += more
-        text = _blank(text, ((one.start, one.end) for one in more if not _is_number_span(one)))
+        text = blank(text, ((one.start, one.end) for one in more))
         # A span that holds a number alone is left to `numbers`, without its signs.
         if step is _code_spans:
             text = text.replace("`", " ")
     counted = list(numbers(text, comma=comma))
     found += counted
-    spared = _blank(text, ((one.start, one.end) for one in counted))
+    spared = blank(text, ((one.start, one.end) for one in counted))
     # After the digits: `2 million` is read once, with its scale.
     found += (number_at(spared, word) for word in number_words(spared))
     found += parts(spared)
-    found = [one for one in found if not _is_number_span(one)]
     _mark_verbatim(found, blocks.outputs)
     found.sort(key=lambda one: (one.start, one.end))
     return Reading(text, found, programs)
@@ -295,20 +294,6 @@ def _mark_verbatim(found: list[Found], outputs: list[tuple[int, int]]) -> None:
     for one in found:
         at = bisect.bisect_right(starts, one.start)
         one.verbatim = at > 0 and one.end <= outputs[at - 1][1]
-
-
-def _is_number_span(one: Found) -> bool:
-    """A code span that holds nothing but a number is read as a number, not as code."""
-    return one.kind is Kind.CODE and _NUMERIC.match(one.text.strip("`").strip()) is not None
-
-
-def _blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    pieces, at = [], 0
-    for start, end in sorted(spans):
-        if start >= at:
-            pieces += [text[at:start], "\0" * (end - start)]
-            at = end
-    return "".join([*pieces, text[at:]])
 
 
 class _Blocks(NamedTuple):
@@ -345,7 +330,9 @@ def _fenced(text: str) -> _Blocks:
 def _code_spans(text: str) -> Iterator[Found]:
     for match in _CODE.finditer(text):
         kind = Kind.FILE if is_file(match[1]) else Kind.CODE
-        yield Found(kind=kind, start=match.start(), end=match.end(), text=match[0])
+        # A code span that holds nothing but a number is read as a number, not as code.
+        if kind is Kind.FILE or not _NUMERIC.match(match[1].strip()):
+            yield Found(kind=kind, start=match.start(), end=match.end(), text=match[0])
 
 
 def _files(text: str) -> Iterator[Found]:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.check.answers.dates import dates
 from groundbox.check.answers.sources import NO_WORDS, Count, Group, Place, Shown, Sources, place_of
-from groundbox.check.answers.text import visible, words
+from groundbox.check.answers.text import blank, visible, words
 from groundbox.execution import Artifact, Execution
 from groundbox.values.numbers import NUMERAL, Number, numerals
 
@@ -68,7 +68,10 @@ def read_text(text: str, place: Place, into: Sources, labels: frozenset[str] = N
 
 
 def _tokens(line: str, place: Place, into: Sources) -> Iterator[_Token]:
-    line = _without_dates(line, place, into)
+    found = list(dates(line))
+    for date in found:
+        into.date(date, place)
+    line = blank(line, ((date.start, date.end) for date in found))
     for match in NUMERAL.finditer(line):
         before = line[max(0, match.start() - 2) : match.start()]
         after = _AFTER.match(line, match.end())
@@ -79,24 +82,12 @@ def _tokens(line: str, place: Place, into: Sources) -> Iterator[_Token]:
         # In `3-5` and `x)-5` the sign is an operator or a hyphen.
         sign = -1 if before[-1:] in ("-", "−") and not (before[:-1].isalnum() or before[:-1] in ")]") else 1
         percent = line[match.end() : match.end() + 1] == "%" or line[match.end() : match.end() + 2] == " %"
-        yield from _numbers_of(match, Decimal(sign).scaleb(scale), percent)
-
-
-def _without_dates(line: str, place: Place, into: Sources) -> str:
-    pieces, at = [], 0
-    for date in dates(line):
-        into.date(date, place)
-        pieces += [line[at : date.start], "\0" * (date.end - date.start)]
-        at = date.end
-    return "".join([*pieces, line[at:]])
-
-
-def _numbers_of(match: re.Match[str], factor: Decimal, percent: bool) -> Iterator[_Token]:
-    """Both readings of `1,234`: the number, and two fields of a line of CSV."""
-    for one in numerals(match[0], match.start()):
-        if one.readings:
-            number = one.readings[0]
-            yield _Token(Number(number.value * factor, number.quantum * abs(factor)), one.start, one.end, percent)
+        factor = Decimal(sign).scaleb(scale)
+        # `1,234` is one number, `1,23,4` are the fields of a line of CSV.
+        for one in numerals(match[0], match.start()):
+            if one.readings:
+                number = one.readings[0]
+                yield _Token(Number(number.value * factor, number.quantum * abs(factor)), one.start, one.end, percent)
 
 
 def _is_name(before: str) -> bool:

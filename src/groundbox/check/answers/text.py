@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from groundbox.check.answers.dates import MONTHS
@@ -58,6 +59,16 @@ def visible(text: str) -> Visible:
         at = end
     places.append(len(text))
     return Visible("".join(kept).replace("\r", " "), places, len(text) - len(kept), not hidden.isdisjoint(_BIDI))
+
+
+def blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """The text with NULs in place of the spans, so that all places stay as they are."""
+    pieces, at = [], 0
+    for start, end in sorted(spans):
+        if start >= at:
+            pieces += [text[at:start], "\0" * (end - start)]
+            at = end
+    return "".join([*pieces, text[at:]])
 
 
 _SILENT: Final = """
