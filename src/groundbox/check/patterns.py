@@ -1,20 +1,21 @@
 """Patterns that are matched in time linear in the text: a small part of regular expressions, run without backtracking.
 
 Letters, `.`, `\\d \\w \\s` and their opposites, `[a-z]`, groups, `|`, `* + ?` and `{m,n}`. The whole text has to match.
-A pattern is a set of states that advance together over the text, so that nested repetition costs nothing.
+A pattern is a program of steps; a set of them advances together over the text, so that nested repetition costs nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from groundbox.errors import InvalidArgument
 
 MOST_CHARS: Final = 500
 MOST_STATES: Final = 2_000
+"""As Thompson's construction has them: two for a letter and a repetition, two and one per branch for a group."""
 MOST_REPEATS: Final = 200
 MOST_DEPTH: Final = 30
 MOST_TEXT: Final = 20_000
@@ -26,11 +27,15 @@ _CLASSES: Final[dict[str, Callable[[str], bool]]] = {
 _ESCAPED: Final = {"n": "\n", "t": "\t"}
 
 
-class _State(NamedTuple):
-    """Takes a character that `accepts`, or with None goes on at once; `follows` are positions of states."""
+class _Step(NamedTuple):
+    """Takes a character that `accepts` and goes on with the next step, or goes on at once.
 
-    accepts: Callable[[str], bool] | None
-    follows: list[int]
+    Attributes:
+        jumps: Steps to go on with at once, as distances from this one: a run of steps may be repeated as it is.
+    """
+
+    accepts: Callable[[str], bool] | None = None
+    jumps: Sequence[int] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +47,7 @@ class Pattern:
     """
 
     text: str
-    _states: list[_State] = dataclasses.field(repr=False, compare=False)
-    _start: int = dataclasses.field(repr=False, compare=False)
-    _end: int = dataclasses.field(repr=False, compare=False)
+    _steps: Sequence[_Step] = dataclasses.field(repr=False, compare=False)
 
     @staticmethod
     def of(argument: str, text: str) -> Pattern:
@@ -61,29 +64,28 @@ class Pattern:
         """Tell whether the whole text matches. A text of over `MOST_TEXT` characters does not."""
         if len(text) > MOST_TEXT:
             return False
-        # Thompson's simulation (Regular expression search algorithm, CACM 1968): all states at once, so that a text of
-        # n characters costs n times the number of states, whatever the pattern.
-        current = self._reach({self._start})
+        # Thompson's simulation (Regular expression search algorithm, CACM 1968): all steps at once, so that a text of
+        # n characters costs n times the number of steps, whatever the pattern.
+        current = self._reach([0])
         for character in text:
-            taken: set[int] = set()
+            taken = []
             for position in current:
-                state = self._states[position]
-                if state.accepts is not None and state.accepts(character):
-                    taken.update(state.follows)
+                accepts = self._steps[position].accepts
+                if accepts is not None and accepts(character):
+                    taken.append(position + 1)
             if not taken:
                 return False
             current = self._reach(taken)
-        return self._end in current
+        return len(self._steps) - 1 in current
 
-    def _reach(self, positions: set[int]) -> set[int]:
-        waiting = list(positions)
+    def _reach(self, waiting: list[int]) -> set[int]:
+        found: set[int] = set()
         while waiting:
-            state = self._states[waiting.pop()]
-            if state.accepts is None:
-                fresh = [position for position in state.follows if position not in positions]
-                positions.update(fresh)
-                waiting += fresh
-        return positions
+            position = waiting.pop()
+            if position not in found:
+                found.add(position)
+                waiting += [position + jump for jump in self._steps[position].jumps]
+        return found
 
 
 class _Reader:
@@ -92,14 +94,13 @@ class _Reader:
         # The whole text has to match in any case, so that anchors at both ends say nothing.
         if self._text.endswith("$") and not self._text.endswith("\\$"):
             self._text = self._text[:-1]
-        self._whole, self._at, self._depth = text, 0, 0
-        self._states: list[_State] = []
+        self._whole, self._at, self._depth, self._states = text, 0, 0, 0
 
     def pattern(self) -> Pattern:
-        start, end = self._choice()
+        steps = self._choice()
         if self._at < len(self._text):
             raise self._error("has a ) that nothing opened")
-        return Pattern(self._whole, self._states, start, end)
+        return Pattern(self._whole, [*steps, _Step()])
 
     def _error(self, problem: str) -> InvalidArgument:
         return InvalidArgument(
@@ -107,66 +108,39 @@ class _Reader:
             f"{problem} (at character {self._at + 1}); known are letters, . \\d \\w \\s [a-z] ( ) | * + ? {{m,n}}",
         )
 
-    def _new(self, accepts: Callable[[str], bool] | None = None) -> int:
-        if len(self._states) >= MOST_STATES:
+    def _count(self, states: int) -> None:
+        self._states += states
+        if self._states > MOST_STATES:
             raise InvalidArgument(self._argument, f"repeats more than is followed here ({MOST_STATES} states)")
-        self._states.append(_State(accepts, []))
-        return len(self._states) - 1
 
-    def _join(self, one: int, other: int) -> None:
-        self._states[one].follows.append(other)
-
-    def _choice(self) -> tuple[int, int]:
+    def _choice(self) -> list[_Step]:
         self._depth += 1
         if self._depth > MOST_DEPTH:
             raise self._error(f"nests more than {MOST_DEPTH} deep")
-        start, end = self._new(), self._new()
-        while True:
-            first, last = self._sequence()
-            self._join(start, first)
-            self._join(last, end)
-            if self._at >= len(self._text) or self._text[self._at] != "|":
-                break
+        self._count(2)
+        branches = [self._sequence()]
+        while self._text.startswith("|", self._at):
             self._at += 1
+            branches.append(self._sequence())
         self._depth -= 1
-        return start, end
+        steps = branches.pop()
+        for branch in reversed(branches):
+            steps = [_Step(jumps=(1, len(branch) + 2)), *branch, _Step(jumps=(len(steps) + 1,)), *steps]
+        return steps
 
-    def _sequence(self) -> tuple[int, int]:
-        start = last = self._new()
+    def _sequence(self) -> list[_Step]:
+        self._count(1)
+        steps: list[_Step] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
-            begin = self._at
-            first, end = self._one()
+            before = self._states
+            part = self._one()
+            size = self._states - before
             least, most = self._repeat()
-            after = self._at
-            first, end = self._repeated(begin, after, first, end, least, most)
-            self._join(last, first)
-            last = end
-        return start, last
-
-    def _repeated(self, begin: int, after: int, first: int, end: int, least: int, most: int | None) -> tuple[int, int]:
-        """The part between `begin` and the repetition, as often as wanted; it is read anew for each time."""
-        if (least, most) == (1, 1):
-            return first, end
-        start = last = self._new()
-        out = self._new()
-        # `x{2,4}` is x x x? x?: copies beyond `least` may be left by `out`. `*` and `+` loop in their last copy.
-        for number in range(max(least, most or least, 1)):
-            if number:
-                self._at = begin
-                first, end = self._one()
-            if number >= least:
-                self._join(last, out)
-            self._join(last, first)
-            if most is None and number == max(least, 1) - 1:
-                self._join(end, first)
-            last = end
-        self._join(last, out)
-        # `x{0}` was built once, to be read and counted, and is then gone around.
-        if most == 0:
-            start = self._new()
-            self._join(start, out)
-        self._at = after
-        return start, out
+            if (least, most) != (1, 1):
+                self._count(2 + size * (max(least, most or 0, 1) - 1) + (most == 0))
+                part = _repeated(part, least, most)
+            steps += part
+        return steps
 
     def _repeat(self) -> tuple[int, int | None]:
         sign = self._text[self._at : self._at + 1]
@@ -188,7 +162,7 @@ class _Reader:
             raise self._error("repeats a repetition; put it in ( )")
         return bounds
 
-    def _one(self) -> tuple[int, int]:
+    def _one(self) -> list[_Step]:
         character = self._text[self._at]
         self._at += 1
         if character == "(":
@@ -202,9 +176,8 @@ class _Reader:
             self._at -= 1
             raise self._error(f"has a {character} that repeats or means nothing here; write \\{character}")
         accepts = self._set() if character == "[" else self._letter(character)
-        first, end = self._new(accepts), self._new()
-        self._join(first, end)
-        return first, end
+        self._count(2)
+        return [_Step(accepts)]
 
     def _letter(self, character: str) -> Callable[[str], bool]:
         if character == ".":
@@ -242,6 +215,14 @@ class _Reader:
             raise self._error("has a [ that nothing closes")
         self._at += 1
         return lambda c: any(part(c) for part in parts) is not opposite
+
+
+def _repeated(part: list[_Step], least: int, most: int | None) -> list[_Step]:
+    if most is not None:
+        return part * least + [_Step(jumps=(1, len(part) + 1)), *part] * (most - least)
+    if least:
+        return [*part * least, _Step(jumps=(-len(part), 1))]
+    return [_Step(jumps=(1, len(part) + 2)), *part, _Step(jumps=(-len(part) - 1,))]
 
 
 # Functions and not lambdas in the loop above, which would all see its last characters.
