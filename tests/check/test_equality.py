@@ -15,7 +15,6 @@ from groundbox.check.equality import (
     table_of,
     text_difference,
     value_difference,
-    votes,
 )
 
 
@@ -104,14 +103,6 @@ def test_texts_compare_numbers_as_numbers():
     assert text_difference("v1.2", "v1.3").words == "line 1: 'v1.2' and 'v1.3'"
     assert text_difference("a\nb", "a").words == "line 2: 'b' and no line"
     assert value_difference("[1, 2.0]", "[1.0, 2]") is None
-
-
-def test_only_a_group_larger_than_all_others_wins():
-    assert votes([[0, 1], [2]]) == 0
-    assert votes([[0], [1]]) is None
-    assert votes([[0, 1], [2, 3]]) is None
-    assert votes([[3]]) == 0
-    assert votes([]) is None
 
 
 @pytest.mark.parametrize("text", ["{{}: 1}", "{[1]}", "{{1}}", "9" * 5_000, "-" * 50_000 + "1", "a\0"])

@@ -1,8 +1,11 @@
 """Several programs for one question."""
 
+import types
+from typing import Any
+
 import pytest
 
-from groundbox.check import Candidate, compare_candidates
+from groundbox.check import Candidate, compare_candidates, formulations
 from groundbox.errors import InvalidArgument
 
 SALES = {"sales.csv": "region,amount\nnorth,120\nsouth,80\nnorth,30\n"}
@@ -42,6 +45,16 @@ def test_two_that_disagree_have_no_winner():
 
     assert (agreement.groups, agreement.winner) == ([[0], [1]], None)
     assert agreement.warnings[0].message.endswith("line 1: '2' and '3'")
+
+
+@pytest.mark.parametrize(
+    ("printed", "winner"),
+    [("aab", 0), ("baa", 1), ("ab", None), ("aabb", None), ("abbacc", None), ("abccb", None), ("a", 0), ("", None)],
+)
+def test_only_a_group_larger_than_all_others_wins(printed, winner):
+    runs: list[Any] = [types.SimpleNamespace(ok=True, value=None, text=None, stdout=each) for each in printed]
+
+    assert formulations.agreement(runs).winner == winner
 
 
 def test_numbers_agree_within_their_tolerance():

@@ -265,11 +265,3 @@ def _written(value: Any) -> str:
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def votes(groups: Sequence[Sequence[int]]) -> int | None:
-    """The group with more members than any other, if it has more than one or is alone; None without one."""
-    ranked = sorted(range(len(groups)), key=lambda number: -len(groups[number]))
-    if not ranked or (len(ranked) > 1 and len(groups[ranked[0]]) == len(groups[ranked[1]])):
-        return None
-    return ranked[0]

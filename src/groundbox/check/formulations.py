@@ -16,7 +16,6 @@ from groundbox.check.equality import (
     table_of,
     text_difference,
     value_difference,
-    votes,
 )
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Warning
@@ -120,10 +119,10 @@ def agreement(executions: Sequence[Execution], *, ordered: bool = False, rel_tol
             groups.append([number])
     # Sorted by the first member where sizes are equal, so that the same answers make the same groups.
     groups.sort(key=lambda group: (-len(group), group[0]))
-    chosen = votes(groups)
+    tied = len(groups) > 1 and len(groups[0]) == len(groups[1])
     return Agreement(
         groups=groups,
-        winner=None if chosen is None else groups[chosen][0],
+        winner=None if tied or not groups else groups[0][0],
         failed=failed,
         executions=list(executions),
         warnings=_disagreement(executions, groups, ordered=ordered, rel_tol=rel_tol),

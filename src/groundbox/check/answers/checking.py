@@ -325,12 +325,12 @@ class _Check:
         said = self._said(plain(date.text))
         if said is not None:
             return said
-        for other, place in self._sources.dates:
+        for other, place in self._sources.dates.values():
             for reading in date.readings:
                 for shown in other.readings:
                     if (reading.first, reading.last) == (shown.first, shown.last):
                         return place.support()
-        for other, place in self._sources.dates:
+        for other, place in self._sources.dates.values():
             for shown in other.readings:
                 if _follows(date, shown):
                     return place.support(f"from {other.text}")

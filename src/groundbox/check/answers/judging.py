@@ -194,7 +194,7 @@ class Judge:
         if not (found.text.isdigit() and len(found.text) == 4):
             return None
         year = int(found.text)
-        for date, place in self._sources.dates:
+        for date, place in self._sources.dates.values():
             if any(not r.any_year and r.first.year <= year <= r.last.year for r in date.readings):
                 return Operand(float(year), found.text, place, derivation=f"the year of {date.text}")
         return None

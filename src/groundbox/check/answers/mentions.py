@@ -96,21 +96,17 @@ _PARTS: Final = {
 _PART: Final = re.compile(rf"(?<!\w)(?:{'|'.join(_PARTS)})(?!\w)|[{''.join(_VULGAR)}]", re.IGNORECASE)
 
 
-def numbers(text: str, *, comma: bool) -> Iterator[Found]:
+def numbers(text: str, *, comma: bool) -> list[Found]:
     """The numbers of the text that are written with digits."""
-    last: Found | None = None
+    found: list[Found] = []
     for match in NUMERAL.finditer(text):
         for one in numerals(match[0], match.start(), comma=comma):
-            found = _found(text, one.start, one.end, list(one.readings))
-            # Held back by one, because `45/50` is only seen to be one number when its second part is read.
-            if last is not None and text[last.end : found.start] == "/" and _plain(last) and _plain(found):
-                last = _fraction(text, last, found)
-                continue
-            if last is not None:
-                yield last
-            last = found
-    if last is not None:
-        yield last
+            number = _found(text, one.start, one.end, list(one.readings))
+            # `45/50` is one number.
+            if found and text[found[-1].end : number.start] == "/" and _plain(found[-1]) and _plain(number):
+                number = _fraction(text, found.pop(), number)
+            found.append(number)
+    return found
 
 
 def number_at(text: str, word: NumberWords) -> Found:
@@ -278,7 +274,7 @@ def read(text: str) -> Reading:
         # A span that holds a number alone is left to `numbers`, without its signs.
         if step is _code_spans:
             text = text.replace("`", " ")
-    counted = list(numbers(text, comma=comma))
+    counted = numbers(text, comma=comma)
     found += counted
     spared = blank(text, ((one.start, one.end) for one in counted))
     # After the digits: `2 million` is read once, with its scale.

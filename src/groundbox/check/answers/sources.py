@@ -35,13 +35,7 @@ class Place(NamedTuple):
 
     def support(self, derivation: str = "") -> Support:
         """The place as the support of a mention."""
-        return Support(
-            execution=self.execution,
-            execution_id=self.execution_id,
-            part=self.part,
-            where=self.where,
-            derivation=derivation,
-        )
+        return Support(**self._asdict(), derivation=derivation)
 
 
 class Shown(NamedTuple):
@@ -94,6 +88,7 @@ class Sources:
     """Everything that was shown, in order.
 
     Attributes:
+        dates: By their text.
         versions: Whether something like 1.2.3 was shown.
         dropped: Numbers that were over `MOST_NUMBERS`, characters over `MOST_TEXT`, and texts not looked for because
             `MOST_SEARCHED` was reached.
@@ -102,7 +97,7 @@ class Sources:
     shown: list[Shown] = dataclasses.field(default_factory=list)
     groups: list[Group] = dataclasses.field(default_factory=list)
     counts: list[Count] = dataclasses.field(default_factory=list)
-    dates: list[tuple[Date, Place]] = dataclasses.field(default_factory=list)
+    dates: dict[str, tuple[Date, Place]] = dataclasses.field(default_factory=dict)
     texts: list[tuple[str, Place]] = dataclasses.field(default_factory=list)
     names: list[tuple[str, Place]] = dataclasses.field(default_factory=list)
     versions: bool = False
@@ -110,7 +105,6 @@ class Sources:
     by_value: dict[Decimal, list[Shown]] = dataclasses.field(default_factory=dict)
     _text_left: int = MOST_TEXT
     _search_left: int = dataclasses.field(default_factory=lambda: MOST_SEARCHED)
-    _dated: set[str] = dataclasses.field(default_factory=set)
 
     def show(self, shown: Shown) -> None:
         """Take a number."""
@@ -133,13 +127,10 @@ class Sources:
 
     def date(self, date: Date, place: Place) -> None:
         """Take a date; the same text once."""
-        if date.text in self._dated:
-            return
-        if len(self._dated) >= MOST_DATES:
+        if date.text not in self.dates and len(self.dates) >= MOST_DATES:
             self.drop("dates shown", 1)
             return
-        self._dated.add(date.text)
-        self.dates.append((date, place))
+        self.dates.setdefault(date.text, (date, place))
 
     def drop(self, what: str, count: int) -> None:
         """Count what was left out."""
