@@ -49,7 +49,7 @@ def evaluate(expression: ast.expr, lookup: Lookup, meter: Meter | None = None) -
         raise Unknown(f"{type(error).__name__}: {error}"[:200]) from None
     finally:
         if meter is not None:
-            meter.used += evaluator.operations
+            meter.used += MOST_OPERATIONS - evaluator.operations_left
 
 
 class Branching:
@@ -96,17 +96,12 @@ class _Evaluator(Branching):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._room = MOST_ROOM
-        self._left = MOST_OPERATIONS
+        self.operations_left = MOST_OPERATIONS
         self._scopes: list[dict[str, Any]] = []
 
-    @property
-    def operations(self) -> int:
-        """How many were made."""
-        return MOST_OPERATIONS - self._left
-
     def value(self, node: ast.expr) -> Any:
-        self._left -= 1
-        if self._left < 0:
+        self.operations_left -= 1
+        if self.operations_left < 0:
             raise Unknown("it takes too many operations")
         handler = _EXPRESSIONS.get(type(node))
         if handler is None:

@@ -83,10 +83,8 @@ class Scopes:
     def _head(self, span: tuple[int, int]) -> str:
         """The first row of the table that a row belongs to."""
         start, end = _span(self._paragraphs, span[0], len(self._text))
-        for line in self._text[start : min(end, start + 4000)].splitlines():
-            if line.lstrip().startswith("|"):
-                return line
-        return ""
+        lines = self._text[start : min(end, start + 4000)].splitlines()
+        return next((line for line in lines if line.lstrip().startswith("|")), "")
 
 
 def _starts(pattern: re.Pattern[str], text: str) -> list[int]:

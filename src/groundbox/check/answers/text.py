@@ -47,18 +47,11 @@ def visible(text: str) -> Visible:
     hidden = {c for c in set(text) - _KEPT - {"\r"} if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
     if not hidden:
         return Visible(text.replace("\r", " "), None, 0, False)
-    kept: list[str] = []
-    places: list[int] = []
-    at = 0
-    for start, end in (*((m.start(), m.end()) for m in _ESCAPES.finditer(text)), (len(text), len(text))):
-        # An escape sequence is left out as a whole, since its letters are visible characters that no terminal shows.
-        for position in range(at, start):
-            if text[position] not in hidden:
-                kept.append(text[position])
-                places.append(position)
-        at = end
-    places.append(len(text))
-    return Visible("".join(kept).replace("\r", " "), places, len(text) - len(kept), not hidden.isdisjoint(_BIDI))
+    # An escape sequence is left out as a whole, since its letters are visible characters that no terminal shows.
+    bare = _ESCAPES.sub(lambda found: found[0][0] * len(found[0]), text)
+    places = [position for position, c in enumerate(bare) if c not in hidden]
+    kept = "".join([text[position] for position in places]).replace("\r", " ")
+    return Visible(kept, [*places, len(text)], len(text) - len(places), not hidden.isdisjoint(_BIDI))
 
 
 def blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
