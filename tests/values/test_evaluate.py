@@ -1,6 +1,7 @@
 """Expressions worked out over known values: what Python would answer, or that it is not known."""
 
 import ast
+from collections import OrderedDict
 
 import pytest
 from hypothesis import given
@@ -152,6 +153,18 @@ def test_an_iterator_is_iterated(source):
 
 def test_the_items_of_an_iterator_are_told_as_a_list():
     assert value_of("zip(xs, s)") == [(1, "a"), (2, "b"), (3, "c")]
+
+
+@pytest.mark.parametrize("source", ["[x for x in r]", "[*r]", "[a for a, b in [r]]"])
+def test_a_range_of_a_billion_is_not_made_into_a_list(source):
+    with pytest.raises(Unknown, match="it is too long"):
+        evaluate(ast.parse(source, mode="eval").body, {"r": range(10**9)}.__getitem__)
+
+
+def test_views_of_an_ordered_dict_are_iterated_as_those_of_a_dict():
+    names = {"d": OrderedDict(b=1, a=2)}
+
+    assert evaluate(ast.parse("[k for k in d.keys()]", mode="eval").body, names.__getitem__) == ["b", "a"]
 
 
 def test_operations_are_bounded_and_counted():

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from groundbox.values.pure import FUNCTIONS, METHODS, MOST_BITS, MOST_ITEMS, UNORDERED, Lazy
+from groundbox.values.pure import FUNCTIONS, METHODS, MOST_BITS, MOST_ITEMS, Lazy, in_order
 from groundbox.values.unknown import Handle, Unknown
 
 Lookup: TypeAlias = Callable[[str], Any]
@@ -204,7 +204,7 @@ class _Evaluator(Branching):
     def _spread(self, nodes: Iterable[ast.expr]) -> Iterator[Any]:
         for node in nodes:
             if isinstance(node, ast.Starred):
-                yield from ordered(self.value(node.value))
+                yield from in_order(self.value(node.value))
             else:
                 yield self.value(node)
 
@@ -245,7 +245,7 @@ class _Evaluator(Branching):
         first, rest = generators[0], generators[1:]
         if first.is_async:
             raise Unknown("async is not evaluated")
-        for item in ordered(self.value(first.iter)):
+        for item in in_order(self.value(first.iter)):
             scope: dict[str, Any] = {}
             _bind(first.target, item, scope)
             self._scopes.append(scope)
@@ -275,29 +275,13 @@ def _bind(target: ast.expr, value: Any, scope: dict[str, Any]) -> None:
     if isinstance(target, ast.Name):
         scope[target.id] = value
     elif isinstance(target, (ast.Tuple, ast.List)):
-        values = list(ordered(value))
+        values = in_order(value)
         if len(values) != len(target.elts):
             raise Unknown("unpacking does not fit")
         for part, each in zip(target.elts, values, strict=True):
             _bind(part, each, scope)
     else:
         raise Unknown("this target is not evaluated")
-
-
-def ordered(value: Any) -> Iterable[Any]:
-    """The items of a value whose order is Python's own.
-
-    Raises:
-        Unknown: It is a set, whose order the trace does not tell, or cannot be iterated.
-    """
-    if isinstance(value, UNORDERED):
-        raise Unknown("the order of a set is not known")
-    if isinstance(value, (str, bytes, tuple, list, dict, range, deque, bytearray)) or type(value) in _VIEWS:
-        return list(value)
-    raise Unknown("it is not iterated")
-
-
-_VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 def _is(op: ast.cmpop, left: Any, right: Any) -> bool:

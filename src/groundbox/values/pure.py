@@ -35,7 +35,12 @@ class Lazy(list[Any]):
     __hash__ = None
 
 
-def _in_order(values: Any) -> list[Any]:
+def in_order(values: Any) -> list[Any]:
+    """The items of a value whose order is Python's own.
+
+    Raises:
+        Unknown: It is a set, whose order the trace does not tell, too long, or cannot be iterated.
+    """
     if isinstance(values, UNORDERED):
         raise Unknown("the order of a set is not known")
     return _any_order(values)
@@ -137,7 +142,7 @@ def _make(kind: Callable[..., Any]) -> Callable[..., Any]:
     def call(*values: Any) -> Any:
         if len(values) > 1:
             raise Unknown("it is called with too much")
-        return kind(_in_order(values[0])) if values else kind()
+        return kind(in_order(values[0])) if values else kind()
 
     return call
 
@@ -153,7 +158,7 @@ def _dict(values: Any = (), /, **named: Any) -> dict[Any, Any]:
     if isinstance(values, dict):
         return dict(values, **named)
     made: dict[Any, Any] = {}
-    items = _in_order(values)
+    items = in_order(values)
     BoundedKeys().add(made.update, items, [key for key, _ in items])
     return dict(made, **named)
 
@@ -168,13 +173,13 @@ def _number(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _zip(*values: Any, strict: bool = False) -> Lazy:
-    return Lazy(zip(*map(_in_order, values), strict=strict))
+    return Lazy(zip(*map(in_order, values), strict=strict))
 
 
 def _reversed(values: Any) -> Lazy:
     if isinstance(values, Lazy):
         raise Unknown("an iterator is not reversed")
-    return Lazy(_in_order(values)[::-1])
+    return Lazy(in_order(values)[::-1])
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -186,7 +191,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "chr": chr,
     "dict": _dict,
     "divmod": divmod,
-    "enumerate": lambda values, start=0: Lazy(enumerate(_in_order(values), start)),
+    "enumerate": lambda values, start=0: Lazy(enumerate(in_order(values), start)),
     "float": _number(float),
     "frozenset": lambda values=(): frozenset(_set(values)),
     "hex": hex,
@@ -234,7 +239,7 @@ def _replace(text: str, old: str, new: str, *count: int) -> str:
 
 
 def _join(text: str, values: Any) -> str:
-    items = _in_order(values)
+    items = in_order(values)
     if sum(len(item) + len(text) for item in items) > MOST_ITEMS:
         raise Unknown("its result is too large")
     return text.join(items)
