@@ -96,6 +96,12 @@ def test_an_integer_that_python_does_not_write_is_told_as_text(made_up, expect):
     assert codes(check_contract(made_up, expect)) == found
 
 
+@pytest.mark.parametrize("shown", ["{[1]}", "{{}: 1}"])
+def test_a_set_or_dict_that_python_cannot_make_is_told_as_text(shown):
+    assert codes(check_contract(execution(stdout=shown), {"type": "number"})) == ["type"]
+    assert codes(check_contract(text(shown), {"type": "string", "one_of": [shown]})) == []
+
+
 def test_a_failed_run_has_no_result():
     [warning] = check_contract(execution(outcome=Outcome.TIMEOUT), {"type": "number"})
 

@@ -99,7 +99,7 @@ def _read(text: str) -> Any:
         value = ast.literal_eval(text) if len(text) <= 4_000 else text
         repr(value)  # ValueError for an integer that Python reads from hexadecimal digits and does not write
         return value
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # TypeError for what cannot be hashed
         return text
 
 
