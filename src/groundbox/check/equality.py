@@ -149,21 +149,20 @@ def _abs_tol(rel_tol: float) -> float:
 
 def _row_difference(ones: Sequence[Row], others: Sequence[Row], *, ordered: bool, rel_tol: float) -> Difference | None:
     if ordered:
-        different = [
-            n for n, (one, other) in enumerate(zip(ones, others, strict=False)) if not _same(one, other, rel_tol)
-        ]
-        if not different:
-            return None
-        first = different[0]
-        pair = _row_words(ones[first], others[first], rel_tol)
-        return Difference(count=len(different), words=f"row {first + 1}: {pair}")
-    left, right = _unmatched(ones, others, rel_tol)
+        pairs = enumerate(zip(ones, others, strict=False))
+        different = [n for n, (one, other) in pairs if not _same(one, other, rel_tol)]
+        left, right = ([rows[n] for n in different] for rows in (ones, others))
+        where = f"row {different[0] + 1}" if different else ""
+    else:
+        left, right = _unmatched(ones, others, rel_tol)
+        where = "a row"
     if not left and not right:
         return None
-    if not left or not right:
-        only = (left or right)[0]
-        return Difference(count=max(len(left), len(right)), words=f"only one has the row {_shown(only)}")
-    return Difference(count=max(len(left), len(right)), words=f"a row: {_row_words(left[0], right[0], rel_tol)}")
+    if left and right:
+        words = f"{where}: {_row_words(left[0], right[0], rel_tol)}"
+    else:
+        words = f"only one has the row {_shown((left or right)[0])}"
+    return Difference(count=max(len(left), len(right)), words=words)
 
 
 def _unmatched(ones: Sequence[Row], others: Sequence[Row], rel_tol: float) -> tuple[list[Row], list[Row]]:

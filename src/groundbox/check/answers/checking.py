@@ -11,7 +11,7 @@ import dataclasses
 import keyword
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -205,7 +205,6 @@ class _Check:
         self._in_programs = _asked("\n".join([reading.programs, *programs]))
         self._programs = [plain(program) for program in programs]
         self._held: dict[int, Operand] = {}
-        self._warnings: list[Warning] = []
 
     def report(self) -> AnswerReport:
         # All numbers are held before any mention is judged, since a number may follow from others beside it
@@ -216,8 +215,11 @@ class _Check:
         dropped = {**self._dropped, **self._sources.dropped}
         if self._judge.work_left <= 0:
             dropped["derivations"] = 1
-        self._warn(mentions, dropped)
-        return AnswerReport(mentions=mentions, warnings=self._warnings, dropped=dropped)
+        unsupported = [one for one in mentions if one.verdict is Verdict.UNSUPPORTED]
+        if len(unsupported) > MOST_WARNINGS:
+            dropped["warnings"] = len(unsupported) - MOST_WARNINGS
+        warnings = list(self._warnings(unsupported[:MOST_WARNINGS], dropped))
+        return AnswerReport(mentions=mentions, warnings=warnings, dropped=dropped)
 
     def _hold_numbers(self, numbers: list[int]) -> None:
         for n in numbers:
@@ -325,15 +327,13 @@ class _Check:
         said = self._said(plain(date.text))
         if said is not None:
             return said
+        days = {(reading.first, reading.last) for reading in date.readings}
         for other, place in self._sources.dates.values():
-            for reading in date.readings:
-                for shown in other.readings:
-                    if (reading.first, reading.last) == (shown.first, shown.last):
-                        return place.support()
+            if any((shown.first, shown.last) in days for shown in other.readings):
+                return place.support()
         for other, place in self._sources.dates.values():
-            for shown in other.readings:
-                if _follows(date, shown):
-                    return place.support(f"from {other.text}")
+            if any(_follows(date, shown) for shown in other.readings):
+                return place.support(f"from {other.text}")
         return None
 
     def _given(self, found: Found) -> bool:
@@ -343,58 +343,44 @@ class _Check:
             return any(number.value in self._asked for number in found.numbers)
         return plain(_inner(found.text)) in self._question
 
-    def _warn(self, mentions: Sequence[Mention], dropped: dict[str, int]) -> None:
-        unsupported = [one for one in mentions if one.verdict is Verdict.UNSUPPORTED]
+    def _warnings(self, unsupported: Sequence[Mention], dropped: Mapping[str, int]) -> Iterator[Warning]:
         files = ", ".join(path for path, _ in self._sources.names[:5]) or "none did"
-        for one in unsupported[:MOST_WARNINGS]:
-            self._warnings.append(
-                Warning(
-                    code=f"answer.unsupported_{one.kind.value}",
-                    tier=_TIERS[one.kind],
-                    message=f"{one.text!r} {one.reason}",
-                    evidence={"text": one.text, "start": one.start, "end": one.end, "context": self._context(one)},
-                    hint=_HINTS[one.kind].format(files=files),
-                )
+        for one in unsupported:
+            yield Warning(
+                code=f"answer.unsupported_{one.kind.value}",
+                tier=_TIERS[one.kind],
+                message=f"{one.text!r} {one.reason}",
+                evidence={"text": one.text, "start": one.start, "end": one.end, "context": self._context(one)},
+                hint=_HINTS[one.kind].format(files=files),
             )
-        if len(unsupported) > MOST_WARNINGS:
-            dropped["warnings"] = len(unsupported) - MOST_WARNINGS
-        self._warn_of_dates()
-        if self._visible.bidi:
-            self._warnings.append(
-                Warning(
-                    code="answer.hidden_characters",
-                    tier="warn",
-                    message="the answer holds characters that turn the direction of text, so that it may read "
-                    "otherwise than it was checked",
-                    evidence={"count": self._visible.hidden},
-                    hint="Leave them out.",
+        for found in self._found:
+            if found.date is not None and len({r.first for r in found.date.readings}) > 1:
+                readings = [reading.first.isoformat() for reading in found.date.readings]
+                yield Warning(
+                    code="answer.ambiguous_date",
+                    tier="note",
+                    message=f"{found.text!r} is {' or '.join(readings)}",
+                    evidence={"text": found.text, "readings": readings},
+                    hint="Write dates as 2024-03-04.",
                 )
+        if self._visible.bidi:
+            yield Warning(
+                code="answer.hidden_characters",
+                tier="warn",
+                message="the answer holds characters that turn the direction of text, so that it may read "
+                "otherwise than it was checked",
+                evidence={"count": self._visible.hidden},
+                hint="Leave them out.",
             )
         if dropped:
             told = ", ".join(f"{count} {what}" for what, count in dropped.items())
-            self._warnings.append(
-                Warning(
-                    code="answer.not_all_checked",
-                    tier="warn",
-                    message=f"not all was looked at: {told} over the limits",
-                    evidence=dict(dropped),
-                    hint="Check a shorter answer, or one that rests on fewer runs.",
-                )
+            yield Warning(
+                code="answer.not_all_checked",
+                tier="warn",
+                message=f"not all was looked at: {told} over the limits",
+                evidence=dict(dropped),
+                hint="Check a shorter answer, or one that rests on fewer runs.",
             )
-
-    def _warn_of_dates(self) -> None:
-        for one in self._found:
-            if one.date is not None and len({r.first for r in one.date.readings}) > 1:
-                readings = [reading.first.isoformat() for reading in one.date.readings]
-                self._warnings.append(
-                    Warning(
-                        code="answer.ambiguous_date",
-                        tier="note",
-                        message=f"{one.text!r} is {' or '.join(readings)}",
-                        evidence={"text": one.text, "readings": readings},
-                        hint="Write dates as 2024-03-04.",
-                    )
-                )
 
     def _context(self, one: Mention) -> str:
         return self._original[max(0, one.start - 40) : one.end + 40]
