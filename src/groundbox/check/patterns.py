@@ -25,6 +25,9 @@ _CLASSES: Final[dict[str, Callable[[str], bool]]] = {
     "w": lambda c: c.isalnum() or c == "_", "W": lambda c: not (c.isalnum() or c == "_"),
 }  # fmt: skip
 _ESCAPED: Final = {"n": "\n", "t": "\t"}
+_REPEAT: Final = re.compile(r"[*+?]|\{(\d{1,4})(,?)(\d{0,4})\}")
+_SIGNS: Final[dict[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_RANGE: Final = re.compile(r"-([^\]])")
 
 
 class _Step(NamedTuple):
@@ -143,24 +146,20 @@ class _Reader:
         return steps
 
     def _repeat(self) -> tuple[int, int | None]:
-        sign = self._text[self._at : self._at + 1]
-        if sign and sign in "*+?":
-            self._at += 1
-            bounds = {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
-        elif sign == "{":
-            match = re.compile(r"\{(\d{1,4})(,?)(\d{0,4})\}").match(self._text, self._at)
-            if match is None:
+        found = _REPEAT.match(self._text, self._at)
+        if found is None:
+            if self._text.startswith("{", self._at):
                 raise self._error("has a { that is no repetition; write \\{ for the sign")
-            self._at = match.end()
-            least = int(match[1])
-            bounds = (least, int(match[3]) if match[3] else None if match[2] else least)
-            if max(bounds[0], bounds[1] or 0) > MOST_REPEATS or (bounds[1] is not None and bounds[1] < least):
-                raise self._error(f"repeats more than {MOST_REPEATS} times, or less than nothing")
-        else:
             return 1, 1
-        if self._text[self._at : self._at + 1] in ("*", "+", "?", "{"):
+        self._at = found.end()
+        least, most = _SIGNS.get(found[0], (int(found[1] or 0), int(found[3]) if found[3] else None))
+        if found[1] and not found[2]:
+            most = least
+        if max(least, most or 0) > MOST_REPEATS or (most is not None and most < least):
+            raise self._error(f"repeats more than {MOST_REPEATS} times, or less than nothing")
+        if self._text.startswith(("*", "+", "?", "{"), self._at):
             raise self._error("repeats a repetition; put it in ( )")
-        return bounds
+        return least, most
 
     def _one(self) -> list[_Step]:
         character = self._text[self._at]
@@ -203,11 +202,8 @@ class _Reader:
             self._at += 1
             if character == "\\":
                 parts.append(self._escape())
-            elif self._text[self._at : self._at + 1] == "-" and self._text[self._at + 1 : self._at + 2] not in (
-                "]",
-                "",
-            ):
-                parts.append(_between(character, self._text[self._at + 1]))
+            elif found := _RANGE.match(self._text, self._at):
+                parts.append(_between(character, found[1]))
                 self._at += 2
             else:
                 parts.append(_equal(character))

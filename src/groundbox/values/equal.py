@@ -123,12 +123,12 @@ def identical(one: Literal, other: Literal) -> bool:
     return text(one, sort_dicts=True) == text(other, sort_dicts=True)
 
 
-def equal_as_json(one: Literal, other: Literal, *, tolerance: float = REL_TOL) -> bool:
-    """Tell whether two literals are equal once both have been through JSON, floats within a tolerance.
+def equal_as_json(one: Literal, other: Literal) -> bool:
+    """Tell whether two literals are equal once both have been through JSON, floats within `REL_TOL`.
 
     Recorded outputs were written as JSON: tuples and sets became lists, and keys became texts.
     """
-    return equal(_as_json(one), _as_json(other), rel_tol=tolerance, abs_tol=tolerance)
+    return equal(_as_json(one), _as_json(other), rel_tol=REL_TOL, abs_tol=REL_TOL)
 
 
 def _as_json(value: Literal) -> Any:

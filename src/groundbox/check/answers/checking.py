@@ -199,7 +199,7 @@ class _Check:
         self._found = reading.mentions[:MOST_MENTIONS]
         excuse(reading.text, self._found)
         self._executions, self._sources = executions, read_executions(executions)
-        self._scopes = Scopes(reading.text, self._found)
+        self._scopes = Scopes(reading.text)
         self._judge = Judge(self._sources, self._scopes, reading.text)
         self._question, self._asked = plain(visible(question).text), _asked(question)
         self._in_programs = _asked("\n".join([reading.programs, *programs]))

@@ -28,8 +28,8 @@ _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 class Scopes:
     """Where each mention stands."""
 
-    def __init__(self, text: str, found: Sequence[Found]) -> None:
-        self._text, self._found = text, found
+    def __init__(self, text: str) -> None:
+        self._text = text
         self._sentences = _starts(_SENTENCE, text)
         self._paragraphs = _starts(_PARAGRAPH, text)
         self._words: dict[tuple[int, int], frozenset[str]] = {}
