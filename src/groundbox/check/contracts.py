@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from groundbox.check.patterns import Pattern
 from groundbox.errors import InvalidArgument
@@ -198,7 +198,7 @@ def _check_named(contract: Contract) -> None:
                 )
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[int | float]:
     """Tell whether a value is a number; True is an int to Python, and a mistake where a number is meant."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
