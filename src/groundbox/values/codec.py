@@ -139,12 +139,8 @@ def result_of(value: Any) -> Any:
     """
     try:
         return _ResultEncoder().encode(value, 0)
-    except (_TooMuch, RuntimeError, MemoryError):  # RuntimeError: a thread of the program changes it meanwhile
+    except (NotData, RuntimeError, MemoryError):  # RuntimeError: a thread of the program changes it meanwhile
         return None
-
-
-class _TooMuch(Exception):
-    """The result is not worth handing over as data."""
 
 
 class _ResultEncoder:
@@ -154,7 +150,7 @@ class _ResultEncoder:
     def encode(self, value: Any, depth: int) -> Any:
         self._left -= 1
         if depth > MOST_RESULT_DEPTH or self._left < 0:
-            raise _TooMuch
+            raise NotData("it is not worth handing over")
         kind = type(value)
         if value is None or kind is bool:
             return value
@@ -162,7 +158,8 @@ class _ResultEncoder:
         if base is str:
             return str.__str__(value)
         if base is int:
-            return _decimal(int.__index__(value))
+            number = int.__index__(value)
+            return number if -_EXACT < number < _EXACT else {"int": int.__repr__(_in_bounds(number))}
         if base is bytes:
             return {"bytes": {"len": bytes.__len__(value), "hex": bytes.hex(value)}}
         if base is range:
@@ -183,13 +180,9 @@ class _ResultEncoder:
         return {base.__name__: told} if kind is base else {base.__name__: told, "class": kind.__name__}
 
 
-def _decimal(number: int) -> Any:
-    return number if -_EXACT < number < _EXACT else {"int": int.__repr__(_in_bounds(number))}
-
-
 def _in_bounds(number: int) -> int:
     if number.bit_length() > _MOST_DIGITS * 3:
-        raise _TooMuch
+        raise NotData("it is not worth handing over")
     return number
 
 

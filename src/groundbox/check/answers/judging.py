@@ -129,8 +129,7 @@ class Judge:
         self._plain = [one for one in sources.shown if not one.weak]
         self._common = _common(self._plain)
         self._families = families(sources.groups)
-        self._largest = _ends(sources.groups, max)
-        self._smallest = _ends(sources.groups, min)
+        self._ends = ((_LARGEST, _ends(sources.groups, max)), (_SMALLEST, _ends(sources.groups, min)))
         small = {one.value for one in self._plain if _is_small(one.value)}
         self._crowded = len(small) > _FEW
         self.work_left = MOST_WORK
@@ -180,7 +179,7 @@ class Judge:
     def _extreme(self, shown: Sequence[Shown], sentence: tuple[int, int]) -> Shown | None:
         """Return one that is the largest or the smallest of its column, if the sentence speaks of such."""
         # `the oldest is 12`: the words name no column, but the number is the end of one.
-        for pattern, ends in ((_LARGEST, self._largest), (_SMALLEST, self._smallest)):
+        for pattern, ends in self._ends:
             if self._scopes.says(pattern, sentence):
                 for one in shown:
                     if id(one) in ends:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.check.answers.dates import dates
 from groundbox.check.answers.sources import NO_WORDS, Count, Group, Place, Shown, Sources, place_of
 from groundbox.check.answers.text import blank, visible, words
-from groundbox.execution import Artifact, Execution
+from groundbox.execution import Artifact, Execution, Failure
 from groundbox.values.numbers import NUMERAL, Number, numerals
 
 _UNIT_NAMES: Final = """
@@ -188,7 +188,7 @@ def _read_execution(position: int, execution: Execution, into: Sources) -> None:
     for artifact in execution.artifacts.values():
         _read_artifact(artifact, place_of(position, execution, "artifact", artifact.path), into)
     if execution.error is not None:
-        _read_failure(execution, place_of(position, execution, "error"), into)
+        _read_failure(execution.error, place_of(position, execution, "error"), into)
     _read_usage(execution, place_of(position, execution, "usage"), into)
 
 
@@ -350,9 +350,7 @@ def _read_artifact(artifact: Artifact, place: Place, into: Sources) -> None:
     _Walk(place, into, alike=False).read(dict(artifact.facts), artifact.path, labels)
 
 
-def _read_failure(execution: Execution, place: Place, into: Sources) -> None:
-    error = execution.error
-    assert error is not None
+def _read_failure(error: Failure, place: Place, into: Sources) -> None:
     read_text(visible(f"{error.type}: {error.message}").text, place, into)
     for name, number in (("line", error.line), ("column", error.column)):
         if number is not None:
