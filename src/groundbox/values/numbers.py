@@ -114,7 +114,7 @@ def _one_kind(kind: str, groups: list[str], comma: bool) -> list[Number] | None:
         if comma:
             return [decimal, *thousands]
         return thousands or None
-    if grouped and (kind != "." or len(groups) > 2):
+    if grouped:
         return [_number(joined, "")]
     return [] if kind == "." else None
 
@@ -150,10 +150,10 @@ first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelft
 UNITS: Final = {word: value for value, word in enumerate(_UNIT_WORDS.split())}
 _TENS: Final = {word: 10 * value for value, word in enumerate(_TEN_WORDS.split(), 2)}
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_DOZEN: Final = {"dozen": 12}
 ORDINALS: Final = {word: value for value, word in enumerate(_ORDINAL_WORDS.split(), 1)}
 TIMES: Final = {"never": 0, "once": 1, "twice": 2, "thrice": 3}
-_KNOWN: Final = {*UNITS, *_TENS, *_SCALES, *_DOZEN, "hundred"}
+_SMALL: Final = {**UNITS, **_TENS, "dozen": 12}
+_KNOWN: Final = {*_SMALL, *_SCALES, "hundred"}
 _ANY: Final = "|".join(sorted(_KNOWN, key=len, reverse=True))  # the longest first: `six` is the beginning of `sixty`
 CARDINAL: Final = rf"(?:{_ANY})(?:(?:-| and | )(?:{_ANY})(?![\w]))*(?![\w])"
 """A run of number words, for other expressions; `cardinal` reads what it matches."""
@@ -192,8 +192,7 @@ def _cardinals(run: str, start: int) -> Iterator[NumberWords]:
         token = word[0].casefold()
         if token == "and":
             continue
-        value = UNITS.get(token, _TENS.get(token, _DOZEN.get(token, 0)))
-        size = 1 if token in UNITS else 10 if token in _TENS else 1
+        value, size = _SMALL.get(token, 0), 10 if token in _TENS else 1
         if (begin >= 0 and value and size >= lowest) or (token == "zero" and begin >= 0):
             yield NumberWords(start + begin, start + end, done + part)
             done = part = 0
