@@ -114,14 +114,7 @@ class Schema:
 
 def related(schema: Schema, one: tuple[str, str], other: tuple[str, str]) -> bool:
     """Tell whether a foreign key is declared between two (table, column)s, in either direction."""
-    return _refers(schema, one, other) or _refers(schema, other, one)
-
-
-def _refers(schema: Schema, child: tuple[str, str], parent: tuple[str, str]) -> bool:
-    return any(
-        _same(own, child[1]) and _same(table, parent[0]) and _same(other, parent[1])
-        for own, table, other in _references(schema, child[0])
-    )
+    return any(_same(a, one[1]) and _same(b, other[1]) for a, b in direct_keys(schema, one[0], other[0]))
 
 
 def _references(schema: Schema, name: str) -> Iterator[tuple[str, str, str]]:
@@ -213,73 +206,64 @@ _SQLITE_NAMES: Final = (
     "(SELECT name, type FROM {schema}.sqlite_master WHERE type IN ({kinds}) AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
 )
 _SQLITE_COLUMNS: Final = f"""
-SELECT m.name, m.type, p.name, p.type, p."notnull", p.pk FROM {_SQLITE_NAMES} m
+SELECT m.name, m.type, p.name, p.type, p."notnull" FROM {_SQLITE_NAMES} m
 JOIN pragma_table_info(m.name, {{text}}) p ORDER BY m.name, p.cid
 """
-_SQLITE_FOREIGN: Final = f"""
-SELECT m.name, f.id, f."table", f."from", f."to" FROM {_SQLITE_NAMES} m
-JOIN pragma_foreign_key_list(m.name, {{text}}) f ORDER BY m.name, f.id, f.seq
-"""
-_SQLITE_UNIQUE: Final = f"""
-SELECT m.name, l.name, i.name FROM {_SQLITE_NAMES} m JOIN pragma_index_list(m.name, {{text}}) l
-JOIN pragma_index_info(l.name, {{text}}) i WHERE l."unique" AND NOT l.partial
+_SQLITE_KEYS: Final = f"""
+WITH m AS {_SQLITE_NAMES}, k (owner, key, kind, own, parent, theirs, place) AS (
+SELECT m.name, '', 'PRIMARY KEY', p.name, NULL, NULL, p.pk
+FROM m JOIN pragma_table_info(m.name, {{text}}) p WHERE p.pk > 0
+UNION ALL SELECT m.name, l.name, 'UNIQUE', i.name, NULL, NULL, i.seqno
+FROM m JOIN pragma_index_list(m.name, {{text}}) l JOIN pragma_index_info(l.name, {{text}}) i
+WHERE l."unique" AND NOT l.partial
+UNION ALL SELECT m.name, f.id, 'FOREIGN KEY', f."from", f."table", f."to", f.seq
+FROM m JOIN pragma_foreign_key_list(m.name, {{text}}) f
+) SELECT owner, key, kind, own, parent, theirs FROM k ORDER BY owner, key, place
 """
 _SQLITE_SCHEMAS: Final = "SELECT name FROM pragma_database_list ORDER BY seq"
 _MOST_SCHEMAS: Final = 10
 _COLUMNS: Final = """
 SELECT t.table_name, CASE WHEN t.table_type = 'VIEW' THEN 'view' ELSE 'table' END, c.column_name, c.data_type,
-       CASE WHEN c.is_nullable = 'NO' THEN 1 ELSE 0 END, 0
+       CASE WHEN c.is_nullable = 'NO' THEN 1 ELSE 0 END
 FROM information_schema.tables t JOIN information_schema.columns c
   ON c.table_schema = t.table_schema AND c.table_name = t.table_name
 WHERE t.table_schema = {here} ORDER BY t.table_name, c.ordinal_position
 """
 _KEYS: Final = """
-SELECT k.table_name, t.constraint_name, t.constraint_type, k.column_name
-FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k
-  ON k.constraint_schema = t.constraint_schema AND k.constraint_name = t.constraint_name AND k.table_name = t.table_name
-WHERE t.table_schema = {here} AND t.constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY 1, 2, k.ordinal_position
-"""
-_KEYS_MYSQL: Final = """
-SELECT table_name, index_name, CASE WHEN index_name = 'PRIMARY' THEN 'PRIMARY KEY' ELSE 'UNIQUE' END, column_name
-FROM information_schema.statistics WHERE table_schema = {here} AND non_unique = 0 ORDER BY 1, 2, seq_in_index
-"""
-"""MariaDB's table_constraints, like PostgreSQL's, is empty for those who may only read."""
-_FOREIGN_MYSQL: Final = """
-SELECT table_name, constraint_name, referenced_table_name, column_name, referenced_column_name
-FROM information_schema.key_column_usage WHERE table_schema = {here} AND referenced_table_name IS NOT NULL
-ORDER BY 1, 2, ordinal_position
-"""
-_FOREIGN: Final = """
-SELECT k.table_name, r.constraint_name, o.table_name, k.column_name, o.column_name
-FROM information_schema.referential_constraints r
+SELECT k.table_name, k.constraint_name, t.constraint_type, k.column_name, o.table_name, o.column_name
+FROM information_schema.table_constraints t
 JOIN information_schema.key_column_usage k
-  ON k.constraint_schema = r.constraint_schema AND k.constraint_name = r.constraint_name
-JOIN information_schema.key_column_usage o
+  ON k.constraint_schema = t.constraint_schema AND k.constraint_name = t.constraint_name AND k.table_name = t.table_name
+LEFT JOIN information_schema.referential_constraints r
+  ON r.constraint_schema = k.constraint_schema AND r.constraint_name = k.constraint_name
+LEFT JOIN information_schema.key_column_usage o
   ON o.constraint_schema = r.unique_constraint_schema AND o.constraint_name = r.unique_constraint_name
  AND o.ordinal_position = k.position_in_unique_constraint
-WHERE k.table_schema = {here} ORDER BY 1, 2, k.ordinal_position
+WHERE k.table_schema = {here} AND t.constraint_type IN ('PRIMARY KEY', 'UNIQUE', 'FOREIGN KEY')
+ORDER BY 1, 2, k.ordinal_position
 """
+_KEYS_MYSQL: Final = """
+SELECT table_name, constraint_name,
+       CASE WHEN referenced_table_name IS NOT NULL THEN 'FOREIGN KEY'
+            WHEN constraint_name = 'PRIMARY' THEN 'PRIMARY KEY' ELSE 'UNIQUE' END,
+       column_name, referenced_table_name, referenced_column_name
+FROM information_schema.key_column_usage WHERE table_schema = {here} ORDER BY 1, 2, ordinal_position
+"""
+"""MariaDB's table_constraints, like PostgreSQL's, is empty for those who may only read."""
 _KEYS_POSTGRES: Final = """
-SELECT c.relname, k.conname, CASE k.contype WHEN 'p' THEN 'PRIMARY KEY' ELSE 'UNIQUE' END, a.attname
+SELECT c.relname, k.conname,
+       CASE k.contype WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE' ELSE 'FOREIGN KEY' END,
+       a.attname, p.relname, b.attname
 FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-CROSS JOIN LATERAL unnest(k.conkey) WITH ORDINALITY AS u (number, place)
-JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.number
-WHERE n.nspname = {here} AND k.contype IN ('p', 'u') ORDER BY 1, 2, u.place
-"""
-"""information_schema tells constraints only to those who may do more than read."""
-_FOREIGN_POSTGRES: Final = """
-SELECT c.relname, k.conname, p.relname, a.attname, b.attname
-FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
-JOIN pg_catalog.pg_class p ON p.oid = k.confrelid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 CROSS JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINALITY AS u (own, other, place)
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.own
-JOIN pg_catalog.pg_attribute b ON b.attrelid = p.oid AND b.attnum = u.other
-WHERE n.nspname = {here} AND k.contype = 'f' ORDER BY 1, 2, u.place
+LEFT JOIN pg_catalog.pg_class p ON p.oid = k.confrelid
+LEFT JOIN pg_catalog.pg_attribute b ON b.attrelid = p.oid AND b.attnum = u.other
+WHERE n.nspname = {here} AND k.contype IN ('p', 'u', 'f') ORDER BY 1, 2, u.place
 """
+"""information_schema tells constraints only to those who may do more than read."""
 _KEYS_OF: Final = {"postgres": _KEYS_POSTGRES, "mysql": _KEYS_MYSQL}
-_FOREIGN_OF: Final = {"postgres": _FOREIGN_POSTGRES, "mysql": _FOREIGN_MYSQL}
 _HERE: Final = {"mysql": "database()"}
 
 Ask = Callable[[str, int], "Sequence[Sequence[Any]]"]
@@ -303,8 +287,12 @@ def schema_of(database: Database) -> Schema:
         complete = complete and answer.complete and len(kept) == len(answer.rows)
         return kept
 
-    tables = _sqlite(ask) if database.dialect == "sqlite" else _standard(ask, database.dialect)
-    return Schema(tables, complete=complete)
+    if database.dialect == "sqlite":
+        return Schema(_sqlite(ask), complete=complete)
+    here = _HERE.get(database.dialect, "current_schema()")
+    columns = ask(_COLUMNS.format(here=here), 5)
+    keys = ask(_KEYS_OF.get(database.dialect, _KEYS).format(here=here), 6)
+    return Schema(_tables(columns, keys), complete=complete)
 
 
 def _sqlite(ask: Ask) -> list[Table]:
@@ -323,79 +311,50 @@ def _sqlite_schema(ask: Ask, name: str) -> list[Table]:
         doubled = name.replace('"', '""').replace("'", "''")
         return ask(sql.format(schema=f'"{doubled}"', text=f"'{doubled}'", kinds=kinds), width)
 
-    columns = asked(_SQLITE_COLUMNS, 6, "'table', 'view'")
+    columns = asked(_SQLITE_COLUMNS, 5, "'table', 'view'")
     if not columns:  # a view that does not hold up fails the query
-        columns = asked(_SQLITE_COLUMNS, 6)
-    unique: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for table, index, column in asked(_SQLITE_UNIQUE, 3):
-        unique[str(table), str(index)].append(str(column))
-    primary: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for table, _, column, _, _, place in columns:
-        if isinstance(place, int) and place > 0:
-            primary[str(table)].append((place, str(column)))
-    keys = {table: tuple(name for _, name in sorted(places)) for table, places in primary.items()}
-    foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
-    for table, number, other, own, theirs in asked(_SQLITE_FOREIGN, 5):
-        position = len(foreign[str(table), str(number)])
-        # `REFERENCES customer` without columns means its primary key, and the pragma then gives NULL for them.
-        parent = keys.get(str(other), ())
-        implied = parent[position] if position < len(parent) else str(own)
-        foreign[str(table), str(number)].append((str(other), str(own), str(theirs) if theirs else implied))
-    return _tables(columns, keys, unique, foreign)
+        columns = asked(_SQLITE_COLUMNS, 5)
+    return _tables(columns, asked(_SQLITE_KEYS, 6))
 
 
-def _standard(ask: Ask, dialect: str) -> list[Table]:
-    here = _HERE.get(dialect, "current_schema()")
-    columns = ask(_COLUMNS.format(here=here), 6)
-    primary: dict[str, list[str]] = defaultdict(list)
-    unique: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for table, name, kind, column in ask(_KEYS_OF.get(dialect, _KEYS).format(here=here), 4):
-        unique[str(table), str(name)].append(str(column))
+def _tables(columns: Sequence[Sequence[Any]], keys: Sequence[Sequence[Any]]) -> list[Table]:
+    """Tables of rows (table, kind, column, type, not null) and (table, key, kind, column, other table, its column)."""
+    parts: dict[tuple[str, str, str], list[tuple[str, Any, Any]]] = defaultdict(list)
+    for table, name, kind, own, other, theirs in keys:
+        parts[str(table), str(name), str(kind)].append((str(own), other, theirs))
+    primary: dict[str, tuple[str, ...]] = {}
+    unique: dict[str, list[frozenset[str]]] = defaultdict(list)
+    for (table, _, kind), key in parts.items():
+        if kind != "FOREIGN KEY":
+            unique[table].append(frozenset(own for own, _, _ in key))
         if kind == "PRIMARY KEY":
-            primary[str(table)].append(str(column))
-    foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
-    for table, name, other, own, theirs in ask(_FOREIGN_OF.get(dialect, _FOREIGN).format(here=here), 5):
-        foreign[str(table), str(name)].append((str(other), str(own), str(theirs)))
-    return _tables(columns, {table: tuple(names) for table, names in primary.items()}, unique, foreign)
-
-
-def _tables(
-    columns: Sequence[Sequence[Any]],
-    primary: dict[str, tuple[str, ...]],
-    unique: dict[tuple[str, str], list[str]],
-    foreign: dict[tuple[str, str], list[tuple[str, str, str]]],
-) -> list[Table]:
-    own: dict[str, list[Column]] = defaultdict(list)
-    views = set()
-    for table, kind, name, declared, not_null, _ in columns:
-        key = str(table)
+            primary[table] = tuple(own for own, _, _ in key)
+    foreign: dict[str, list[ForeignKey]] = defaultdict(list)
+    for (table, _, kind), key in parts.items():
+        if kind == "FOREIGN KEY":
+            foreign[table].append(_foreign(key, primary))
+    told: dict[tuple[str, bool], list[Column]] = defaultdict(list)
+    for table, kind, name, declared, not_null in columns:
         # SQLite lets a primary key be declared without NOT NULL; as a single column it is taken to hold no NULL.
-        nullable = not not_null and primary.get(key) != (str(name),)
-        own[key].append(Column(name=str(name), type=str(declared or ""), nullable=nullable))
-        if kind == "view":
-            views.add(key)
-    keys: dict[str, list[frozenset[str]]] = defaultdict(list)
-    for (owner, _), names in unique.items():
-        keys[owner].append(frozenset(names))
-    relations: dict[str, list[ForeignKey]] = defaultdict(list)
-    for (owner, _), parts in foreign.items():
-        relations[owner].append(_foreign(parts))
+        nullable = not not_null and primary.get(str(table)) != (str(name),)
+        column = Column(name=str(name), type=str(declared or ""), nullable=nullable)
+        told[str(table), kind == "view"].append(column)
     return [
         Table(
             name=table,
-            columns=told,
+            columns=own,
             primary=primary.get(table, ()),
-            unique=keys[table],
-            foreign=relations[table],
-            is_view=table in views,
+            unique=unique[table],
+            foreign=foreign[table],
+            is_view=is_view,
         )
-        for table, told in own.items()
+        for (table, is_view), own in told.items()
     ]
 
 
-def _foreign(parts: list[tuple[str, str, str]]) -> ForeignKey:
-    return ForeignKey(
-        columns=tuple(own for _, own, _ in parts),
-        table=parts[0][0],
-        other_columns=tuple(other for _, _, other in parts),
-    )
+def _foreign(key: Sequence[tuple[str, Any, Any]], primary: Mapping[str, tuple[str, ...]]) -> ForeignKey:
+    parent = str(key[0][1])
+    # `REFERENCES customer` without columns means its primary key, and SQLite then gives NULL for them.
+    implied = dict(enumerate(primary.get(parent, ())))
+    others = (str(theirs) if theirs else implied.get(n, own) for n, (own, _, theirs) in enumerate(key))
+    return ForeignKey(columns=tuple(own for own, _, _ in key), table=parent, other_columns=tuple(others))
