@@ -229,9 +229,6 @@ def compare(select: Select) -> None:
     finder = _Finder(select)
     for condition in conditions:
         finder.walk(condition, in_or=False, negated=False)
-    for join in select.node.args.get("joins") or ():
-        for name in join.args.get("using") or ():
-            finder.using(join, name.name)
 
 
 class _Finder:
@@ -266,14 +263,6 @@ class _Finder:
             self.walk(node.this, in_or=in_or, negated=not negated)
         else:
             self._leaf(node, in_or, negated)
-
-    def using(self, join: Any, name: str) -> None:
-        right = _ref_in(self._select.sources.get(join.alias_or_name), join.alias_or_name, name)
-        for alias, table in self._select.tables.items():
-            left = _ref_in(table, alias, name)
-            if alias != join.alias_or_name and left and right:
-                self._select.edges.append(Edge(left, right, "join"))
-                return
 
     def _leaf(self, node: Any, in_or: bool, negated: bool) -> None:
         kind = type(node).__name__
@@ -362,24 +351,19 @@ def _bare(node: Any) -> Any:
 # may give several, and with each of them the rows of `alias` come again (the fan-out of a join).
 def repeaters(select: Select, alias: str) -> list[str]:
     """The aliases whose rows may repeat a row of `alias`: what the join and the conditions fix is no key of them."""
-    seen, found, waiting = {alias}, [], [alias]
-    while waiting:
-        waiting.pop()
-        for other in _neighbours(select, seen):
-            seen.add(other)
-            waiting.append(other)
+    reached, found = {alias}, []
+    while others := _neighbours(select, reached):
+        for other in others:
             table = select.tables.get(other)
-            if table is not None and not table.is_key(_fixed(select, other, seen - {other})):
+            if table is not None and not table.is_key(_fixed(select, other, reached)):
                 found.append(other)
+            reached.add(other)
     return found
 
 
-def _neighbours(select: Select, seen: set[str]) -> list[str]:
-    result = []
-    for one, other in select.joins():
-        if one.alias in seen and other.alias not in seen and other.alias not in result:
-            result.append(other.alias)
-    return result
+def _neighbours(select: Select, reached: set[str]) -> list[str]:
+    joined = (other.alias for one, other in select.joins() if one.alias in reached and other.alias not in reached)
+    return list(dict.fromkeys(joined))
 
 
 def _fixed(select: Select, alias: str, seen: set[str]) -> set[str]:

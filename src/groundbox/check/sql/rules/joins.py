@@ -29,7 +29,7 @@ def _unjoined(c: Context) -> Iterator[Told]:
         # Of a subquery or a CTE nothing is known, so that a join to it may be by anything.
         if len(select.tables) < 2 or len(select.tables) != len(select.sources):
             continue
-        if any(join.args.get("using") or join.method == "NATURAL" for join in joins):
+        if any(join.method == "NATURAL" for join in joins):
             continue
         # Joins by equal columns first; what is left is joined by any comparison, such as of a day with a range.
         groups = components(select)
