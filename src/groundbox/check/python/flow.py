@@ -52,31 +52,11 @@ class Steps:
 
 
 BUILTINS: Final = frozenset(dir(builtins))
-_WRITERS: Final = frozenset(
-    [
-        "to_csv",
-        "to_excel",
-        "to_json",
-        "to_parquet",
-        "to_html",
-        "to_markdown",
-        "to_sql",
-        "to_pickle",
-        "savefig",
-        "write",
-        "write_text",
-        "write_bytes",
-        "writelines",
-        "writerow",
-        "writerows",
-        "dump",
-        "save",
-        "savetxt",
-        "write_html",
-        "write_image",
-        "show",
-    ]
-)
+_WRITER_NAMES: Final = """
+    to_csv to_excel to_json to_parquet to_html to_markdown to_sql to_pickle savefig write write_text write_bytes
+    writelines writerow writerows dump save savetxt write_html write_image show
+"""
+_WRITERS: Final = frozenset(_WRITER_NAMES.split())
 _MOST_DEPTH: Final = 120
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 

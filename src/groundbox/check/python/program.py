@@ -12,49 +12,16 @@ from groundbox.check.python.flow import Flow, Steps
 from groundbox.execution import Execution
 from groundbox.values.parsing import module_of
 
-_NAMES: Final = frozenset(
-    [
-        "open",
-        "input",
-        "urlopen",
-        "read_text",
-        "read_bytes",
-        "loadtxt",
-        "genfromtxt",
-        "fromfile",
-        "fetchall",
-        "fetchone",
-        "load_workbook",
-        "ZipFile",
-        "connect",
-    ]
-)
-_ORIGINS: Final = frozenset(
-    [
-        "json.load",
-        "csv.reader",
-        "csv.DictReader",
-        "pickle.load",
-        "numpy.load",
-        "numpy.loadtxt",
-        "numpy.genfromtxt",
-        "numpy.fromfile",
-        "sys.stdin.read",
-        "sys.stdin.readline",
-        "sys.stdin.readlines",
-        "yaml.safe_load",
-        "yaml.load",
-        "toml.load",
-        "tomllib.load",
-        "requests.get",
-        "requests.post",
-        "sqlite3.connect",
-        "duckdb.connect",
-        "duckdb.sql",
-        "glob.glob",
-        "os.listdir",
-    ]
-)
+_READING_NAMES: Final = """
+    open input urlopen read_text read_bytes loadtxt genfromtxt fromfile fetchall fetchone load_workbook ZipFile connect
+"""
+_NAMES: Final = frozenset(_READING_NAMES.split())
+_ORIGIN_NAMES: Final = """
+    json.load csv.reader csv.DictReader pickle.load numpy.load sys.stdin.read sys.stdin.readline
+    sys.stdin.readlines yaml.safe_load yaml.load toml.load tomllib.load requests.get requests.post duckdb.sql glob.glob
+    os.listdir
+"""
+_ORIGINS: Final = frozenset(_ORIGIN_NAMES.split())
 _ATTRIBUTES: Final = ("sys.stdin", "sys.argv", "os.environ")
 
 

@@ -11,50 +11,17 @@ from groundbox.check.python.program import Finding, Program, is_opaque, is_sourc
 
 _BROAD: Final = ("Exception", "BaseException")
 _MOST_SINKS: Final = 200
-_DRAWING: Final = frozenset(
-    [
-        "random",
-        "randint",
-        "randrange",
-        "uniform",
-        "choice",
-        "choices",
-        "sample",
-        "shuffle",
-        "gauss",
-        "normal",
-        "standard_normal",
-        "rand",
-        "randn",
-        "integers",
-        "permutation",
-        "normalvariate",
-        "triangular",
-        "betavariate",
-        "expovariate",
-        "lognormal",
-        "poisson",
-        "binomial",
-        "exponential",
-        "bytes",
-        "permuted",
-    ]
-)
+_DRAWING_NAMES: Final = """
+    random randint randrange uniform choice choices sample shuffle gauss normal standard_normal rand randn integers
+    permutation normalvariate triangular betavariate expovariate lognormal poisson binomial exponential bytes permuted
+"""
+_DRAWING: Final = frozenset(_DRAWING_NAMES.split())
 _SEEDED_BY_KEYWORD: Final = ("random_state", "seed")
-_MODELS: Final = frozenset(
-    [
-        "train_test_split",
-        "KMeans",
-        "MiniBatchKMeans",
-        "RandomForestClassifier",
-        "RandomForestRegressor",
-        "ExtraTreesClassifier",
-        "ExtraTreesRegressor",
-        "MLPClassifier",
-        "MLPRegressor",
-        "TSNE",
-    ]
-)
+_MODEL_NAMES: Final = """
+    train_test_split KMeans MiniBatchKMeans RandomForestClassifier RandomForestRegressor ExtraTreesClassifier
+    ExtraTreesRegressor MLPClassifier MLPRegressor TSNE
+"""
+_MODELS: Final = frozenset(_MODEL_NAMES.split())
 
 
 def swallowed_exceptions(program: Program) -> Iterator[Finding]:

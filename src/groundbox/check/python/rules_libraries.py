@@ -103,69 +103,68 @@ _NOT_A_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:nan|NaN|inf|Infinity)(?![\
 
 
 class _Kind(NamedTuple):
+    """Warnings of one kind: the pattern finds their category and text."""
+
+    pattern: re.Pattern[str]
     code: str
     words: str
     hint: str
 
 
-_KINDS: Final[tuple[tuple[re.Pattern[str], _Kind], ...]] = (
-    (
+_KINDS: Final = (
+    _Kind(
         re.compile(r"ChainedAssignmentError|SettingWithCopyWarning|ChainedAssignmentWarning"),
-        _Kind(
-            "pandas.chained_assignment",
-            "an assignment changed a copy, and the DataFrame stayed as it was",
-            CHAINED_HINT,
-        ),
+        "pandas.chained_assignment",
+        "an assignment changed a copy, and the DataFrame stayed as it was",
+        CHAINED_HINT,
     ),
-    (
+    _Kind(
         re.compile(r"RuntimeWarning.*overflow"),
-        _Kind(
-            "python.overflow",
-            "numbers grew beyond their type, and the result is wrong",
-            "Use int64, float64 or Python's int.",
-        ),
+        "python.overflow",
+        "numbers grew beyond their type, and the result is wrong",
+        "Use int64, float64 or Python's int.",
     ),
-    (
+    _Kind(
         re.compile(r"RuntimeWarning.*(?:invalid value|divide by zero|Mean of empty slice|Degrees of freedom|All-NaN)"),
-        _Kind(
-            "python.invalid_value",
-            "a computation had no result, and went on with NaN or infinity",
-            "Look for zeros, blanks and empty groups, and say what is to happen with them.",
-        ),
+        "python.invalid_value",
+        "a computation had no result, and went on with NaN or infinity",
+        "Look for zeros, blanks and empty groups, and say what is to happen with them.",
     ),
-    (
+    _Kind(
         re.compile(r"ConvergenceWarning|OptimizeWarning|IntegrationWarning"),
-        _Kind(
-            "python.not_converged",
-            "a numerical method gave up before it had its result",
-            "Scale the data, or allow more steps.",
-        ),
+        "python.not_converged",
+        "a numerical method gave up before it had its result",
+        "Scale the data, or allow more steps.",
     ),
-    (
+    _Kind(
         re.compile(r"UndefinedMetricWarning"),
-        _Kind(
-            "python.undefined_metric",
-            "a score is not defined for these data and was set to a number",
-            "Look at the classes that have no sample.",
-        ),
+        "python.undefined_metric",
+        "a score is not defined for these data and was set to a number",
+        "Look at the classes that have no sample.",
     ),
-    (
+    _Kind(
         re.compile(r"DtypeWarning"),
-        _Kind("pandas.mixed_types", "a column of a file holds numbers and texts", "Give dtype=… or clean the column."),
+        "pandas.mixed_types",
+        "a column of a file holds numbers and texts",
+        "Give dtype=… or clean the column.",
     ),
-    (
+    _Kind(
         re.compile(r"UserWarning.*Could not infer format|UserWarning.*[Pp]arsing dates"),
-        _Kind(
-            "pandas.guessed_dates", "dates were read by guessing, and day and month may be exchanged", "Give format=…"
-        ),
+        "pandas.guessed_dates",
+        "dates were read by guessing, and day and month may be exchanged",
+        "Give format=…",
     ),
-    (
+    _Kind(
         re.compile(r"FutureWarning|DeprecationWarning|Pandas\d?Warning"),
-        _Kind("python.deprecated", "something that was used will change or go", "Use what the message names."),
+        "python.deprecated",
+        "something that was used will change or go",
+        "Use what the message names.",
     ),
-    (
+    _Kind(
         re.compile(r"SyntaxWarning.*\"is(?: not)?\" with"),
-        _Kind("python.is_literal", "two values are asked to be one object", "Use == and !=."),
+        "python.is_literal",
+        "two values are asked to be one object",
+        "Use == and !=.",
     ),
 )
 
@@ -176,7 +175,7 @@ def warnings_printed(program: Program) -> Iterator[Finding]:
     found: set[str] = set()
     for match in _WARNED.finditer(stderr[:MOST_TEXT_CHARS]):
         line, category, message = int(match[1]), match[2], match[3]
-        kind = next((kind for pattern, kind in _KINDS if pattern.search(f"{category} {message}")), None)
+        kind = next((kind for kind in _KINDS if kind.pattern.search(f"{category} {message}")), None)
         if kind is None or kind.code in found:
             continue
         found.add(kind.code)
