@@ -17,7 +17,7 @@ import math
 import random
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 TIERS: Final = ("error", "warn", "note")
 ERROR_FROM: Final = 0.75
@@ -28,6 +28,16 @@ OUTSIDE: Final = 0.1
 """The part of the interval that is left out at its lower end."""
 _DRAWS: Final = 400
 _SEED: Final = 18
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Finding of a rule; the check adds the tier that was counted for its code."""
+
+    code: str
+    message: str
+    hint: str
+    evidence: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,12 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from groundbox.check.python import rules_flow, rules_libraries, rules_values
 from groundbox.check.python.flow import MOST_STEPS, Exhausted, Steps
-from groundbox.check.python.program import MOST_SOURCE_CHARS, Finding, Program, parsed
-from groundbox.check.tiers import TIERS, Measured, measured
+from groundbox.check.python.program import MOST_SOURCE_CHARS, Program, parsed
+from groundbox.check.tiers import TIERS, Finding, Measured, measured
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Warning
 
@@ -93,20 +93,7 @@ MOST_WARNINGS: Final = 50
 _MOST_OF_ONE: Final = 5
 
 Rule = Callable[[Program], Iterator[Finding]]
-RULES: Final[tuple[Rule, ...]] = (
-    rules_flow.swallowed_exceptions,
-    rules_flow.constant_answer,
-    rules_flow.unseeded_randomness,
-    rules_values.float_money,
-    rules_values.float_equality,
-    rules_values.text_number_comparison,
-    rules_values.identity_with_literal,
-    rules_values.mutable_defaults,
-    rules_values.naive_times,
-    rules_libraries.chained_assignment,
-    rules_libraries.warnings_printed,
-    rules_libraries.not_a_number,
-)
+RULES: Final[tuple[Rule, ...]] = (*rules_flow.RULES, *rules_values.RULES, *rules_libraries.RULES)
 
 
 def check_python(source: str, execution: Execution) -> list[Warning]:
@@ -135,11 +122,12 @@ def check_python(source: str, execution: Execution) -> list[Warning]:
         raise InvalidArgument("execution", f"is of a program in {execution.language!r}; this looks at Python only")
     if not execution.ok:
         return []
-    found: dict[tuple[str, int | None], Finding] = {}
-    for finding in _findings(source, execution, Steps(MOST_STEPS)):
-        found.setdefault((finding.code, finding.line), finding)
-    warnings = [_warning(finding) for finding in found.values()]
-    return sorted(warnings, key=lambda warning: gravity(warning.code))[:MOST_WARNINGS]
+    found: dict[tuple[str, int | None], Warning] = {}
+    for each in _findings(source, execution, Steps(MOST_STEPS)):
+        tier, evidence = tier_of(each.code), dict(each.evidence)
+        warning = Warning(code=each.code, tier=tier, message=each.message, evidence=evidence, hint=each.hint)
+        found.setdefault((each.code, evidence.get("line")), warning)
+    return sorted(found.values(), key=lambda warning: gravity(warning.code))[:MOST_WARNINGS]
 
 
 def _findings(source: str, execution: Execution, steps: Steps) -> Iterator[Finding]:
@@ -171,19 +159,4 @@ def _not_looked_at(why: str) -> Finding:
         code="python.not_looked_at",
         message=f"the program was not looked at to its end: {why}",
         hint="No finding about it says nothing. Take it apart into smaller programs, with data in files.",
-    )
-
-
-def _warning(finding: Finding) -> Warning:
-    evidence: dict[str, Any] = dict(finding.more)
-    if finding.line is not None:
-        evidence["line"] = finding.line
-    if finding.names:
-        evidence["names"] = list(finding.names)
-    return Warning(
-        code=finding.code,
-        tier=tier_of(finding.code),
-        message=finding.message,
-        evidence=evidence,
-        hint=finding.hint,
     )

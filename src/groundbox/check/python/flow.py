@@ -65,17 +65,16 @@ class Sink(NamedTuple):
     """A place where something leaves the program, under the conditions that it stands in."""
 
     node: ast.expr
-    line: int
     shown: Sequence[ast.expr]
     conditions: Sequence[ast.expr]
 
 
 class _Binding(NamedTuple):
-    value: ast.AST
+    value: ast.expr
     conditions: tuple[ast.expr, ...]
 
 
-class Flow:
+class Flow(ast.NodeVisitor):
     """The flow of one module.
 
     Attributes:
@@ -104,15 +103,19 @@ class Flow:
         self.is_cut = False
         self._bindings: dict[str, list[_Binding]] = defaultdict(list)
         self._returns: list[tuple[str, Sink]] = []
-        _Collector(self).visit(tree)
+        # Where the visit stands: under which conditions, in which function, how deep, and in how many loops.
+        self._conditions: list[ast.expr] = []
+        self._function = ""
+        self._depth = self._repeats = 0
+        self.visit(tree)
         if cell and tree.body and isinstance(tree.body[-1], ast.Expr):
             self._add_value(tree.body[-1].value)
         used = set(self.calls) | {node.id for node in self.steps.walk(tree) if isinstance(node, ast.Name)}
         self.sinks += [sink for name, sink in self._returns if name not in used]
-        self.sinks.sort(key=lambda sink: sink.line)
+        self.sinks.sort(key=lambda sink: sink.node.lineno)
         self._bind_parameters()
 
-    def assigned(self, name: str) -> list[ast.AST]:
+    def assigned(self, name: str) -> list[ast.expr]:
         """All expressions that are bound to `name`."""
         bindings = self._bindings.get(name, ())
         self.steps.take(1 + len(bindings))
@@ -163,74 +166,54 @@ class Flow:
         """Every node that something shown depends on."""
         return self.reaching(node for sink in self.sinks for node in (*sink.shown, *sink.conditions))
 
-    def bind(self, name: str, value: ast.AST, conditions: Sequence[ast.expr]) -> None:
-        """For the collector."""
-        self.steps.take(1 + len(conditions))
-        self._bindings[name].append(_Binding(value, tuple(conditions)))
-
-    def returned(self, function: str, sink: Sink) -> None:
-        """For the collector: what a function returns is shown, if nothing here uses it."""
-        self.steps.take(1 + len(sink.conditions))
-        self._returns.append((function, sink))
-
     def _add_value(self, value: ast.expr) -> None:
         if isinstance(value, ast.Call) and any(sink.node is value for sink in self.sinks):
             return
-        self.sinks.append(Sink(value, value.lineno, (value,), ()))
+        self.sinks.append(Sink(value, (value,), ()))
 
     def _bind_parameters(self) -> None:
-        """Bind parameters to what their function is called with, which the collector has under its name in brackets."""
+        """Bind parameters to what their function is called with, which is bound to its name in brackets."""
         for name, function in self.functions.items():
             arguments = function.args
             for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-                self.bind(parameter.arg, ast.Name(id=f"({name})", ctx=ast.Load()), ())
+                self._bind(parameter.arg, ast.Name(id=f"({name})", ctx=ast.Load()), ())
             for default in (*arguments.defaults, *filter(None, arguments.kw_defaults)):
                 for parameter in (*arguments.args, *arguments.kwonlyargs):
-                    self.bind(parameter.arg, default, ())
-
-
-class _Collector(ast.NodeVisitor):
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-        self._conditions: list[ast.expr] = []
-        self._function = ""
-        self._depth = 0
-        self._repeats = 0
+                    self._bind(parameter.arg, default, ())
 
     def visit(self, node: ast.AST) -> None:
         """Deep nesting is given up rather than failing."""
-        self._flow.steps.take()
+        self.steps.take()
         self._depth += 1
         if self._depth < _MOST_DEPTH:
             super().visit(node)
         else:
-            self._flow.is_cut = True
+            self.is_cut = True
         self._depth -= 1
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            self._flow.modules[alias.asname or alias.name.partition(".")[0]] = (
-                alias.name if alias.asname else alias.name.partition(".")[0]
-            )
+            package = alias.name.partition(".")[0]
+            self.modules[alias.asname or package] = alias.name if alias.asname else package
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
-            self._flow.modules[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+            self.modules[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
 
     def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:
-            self._bind(target, node.value)
+            self._assign(target, node.value)
         self.visit(node.value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign | ast.AugAssign | ast.NamedExpr) -> None:
         if node.value is not None:
-            self._bind(node.target, node.value)
+            self._assign(node.target, node.value)
             self.visit(node.value)
 
     visit_AugAssign = visit_NamedExpr = visit_AnnAssign
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
-        self._bind(node.target, node.iter)
+        self._assign(node.target, node.iter)
         self._loop(node.iter, [*node.body, *node.orelse])
 
     visit_AsyncFor = visit_For
@@ -256,16 +239,16 @@ class _Collector(ast.NodeVisitor):
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
         for case in node.cases:
-            for part in self._flow.steps.walk(case.pattern):
+            for part in self.steps.walk(case.pattern):
                 name = getattr(part, "name", None) or getattr(part, "rest", None)
                 if isinstance(name, str):
-                    self._flow.bind(name, node.subject, self._conditions)
+                    self._bind(name, node.subject, self._conditions)
             self._under(node.subject, case.body)
 
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
             if item.optional_vars is not None:
-                self._bind(item.optional_vars, item.context_expr)
+                self._assign(item.optional_vars, item.context_expr)
             self.visit(item.context_expr)
         for statement in node.body:
             self.visit(statement)
@@ -273,13 +256,13 @@ class _Collector(ast.NodeVisitor):
     visit_AsyncWith = visit_With
 
     def visit_comprehension(self, node: ast.comprehension) -> None:
-        self._bind(node.target, node.iter)
+        self._assign(node.target, node.iter)
         self._repeats += 1
         self.generic_visit(node)
         self._repeats -= 1
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._flow.functions[node.name] = node
+        self.functions[node.name] = node
         before, self._function = self._function, node.name
         conditions, self._conditions = self._conditions, []
         before_repeats, self._repeats = self._repeats, 0
@@ -294,19 +277,20 @@ class _Collector(ast.NodeVisitor):
         for statement in node.body:
             self.visit(statement)
             if isinstance(statement, _FUNCTIONS):
-                self._flow.bind(node.name, ast.Name(id=statement.name, ctx=ast.Load()), ())
-                self._flow.bind(statement.name, ast.Name(id="self", ctx=ast.Load()), ())
+                self._bind(node.name, ast.Name(id=statement.name, ctx=ast.Load()), ())
+                self._bind(statement.name, ast.Name(id="self", ctx=ast.Load()), ())
 
     def visit_Return(self, node: ast.Return) -> None:
         if node.value is not None:
-            self._flow.bind(self._function, node.value, self._conditions)
-            sink = Sink(node.value, node.lineno, (node.value,), tuple(self._conditions))
-            self._flow.returned(self._function, sink)
+            self._bind(self._function, node.value, self._conditions)
+            sink = Sink(node.value, (node.value,), tuple(self._conditions))
+            self.steps.take(1 + len(self._conditions))
+            self._returns.append((self._function, sink))
             self.visit(node.value)
 
     def visit_Yield(self, node: ast.Yield | ast.YieldFrom) -> None:
         if node.value is not None:
-            self._flow.bind(self._function, node.value, self._conditions)
+            self._bind(self._function, node.value, self._conditions)
             self.visit(node.value)
 
     visit_YieldFrom = visit_Yield
@@ -315,42 +299,46 @@ class _Collector(ast.NodeVisitor):
         call = node.value.value if isinstance(node.value, ast.Await) else node.value
         if isinstance(call, ast.Call) and not _is_print(call):
             for name in _changed_by(call):
-                self._flow.bind(name, call, self._conditions)
+                self._bind(name, call, self._conditions)
         self.visit(node.value)
 
     def visit_Call(self, node: ast.Call) -> None:
         name = _called(node)
-        self._flow.calls[name].append(node)
+        self.calls[name].append(node)
         if self._repeats:
-            self._flow.repeated.add(id(node))
-        function = self._flow.functions.get(name)
+            self.repeated.add(id(node))
+        function = self.functions.get(name)
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         for part in given:
             # By name when all is read, since a function may be called above its definition: bound to all arguments.
-            self._flow.bind(f"({name})", part, self._conditions)
+            self._bind(f"({name})", part, self._conditions)
             if isinstance(part, ast.Lambda):
                 receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
                 others = [other for other in (*given, receiver) if other is not None and other is not part]
                 for parameter in part.args.args:
                     for other in others:
-                        self._flow.bind(parameter.arg, other, ())
+                        self._bind(parameter.arg, other, ())
         if _is_print(node) or (name in _WRITERS and function is None):
             shown = given if _is_print(node) else [node]
-            self._flow.steps.take(1 + len(self._conditions))
-            self._flow.sinks.append(Sink(node, node.lineno, shown, tuple(self._conditions)))
+            self.steps.take(1 + len(self._conditions))
+            self.sinks.append(Sink(node, shown, tuple(self._conditions)))
         self.generic_visit(node)
 
     def visit_arg(self, node: ast.arg) -> None:
         """Annotations are no data."""
 
-    def _bind(self, target: ast.expr, value: ast.AST) -> None:
+    def _bind(self, name: str, value: ast.expr, conditions: Sequence[ast.expr]) -> None:
+        self.steps.take(1 + len(conditions))
+        self._bindings[name].append(_Binding(value, tuple(conditions)))
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
         names = list(_roots(target))
         for name in names:
-            self._flow.bind(name, value, self._conditions)
-        for part in self._flow.steps.walk(target):
+            self._bind(name, value, self._conditions)
+        for part in self.steps.walk(target):
             if isinstance(part, ast.Subscript):
                 for name in names:
-                    self._flow.bind(name, part.slice, self._conditions)
+                    self._bind(name, part.slice, self._conditions)
 
     def _loop(self, condition: ast.expr, body: Iterable[ast.stmt]) -> None:
         self.visit(condition)

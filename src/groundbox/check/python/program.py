@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from groundbox.check.python.flow import Flow, Steps
 from groundbox.execution import Execution
@@ -60,18 +59,6 @@ def _mode(call: ast.Call) -> str:
 MOST_SOURCE_CHARS: Final = 50_000
 MOST_TEXT_CHARS: Final = 200_000
 _MAGIC: Final = re.compile(r"^([ \t]*)[%!](?!=).*$", re.MULTILINE)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Finding:
-    """Finding of a rule; its tier is added from the table."""
-
-    code: str
-    message: str
-    line: int | None = None
-    names: tuple[str, ...] = ()
-    hint: str = ""
-    more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class Program:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundbox.check.python.flow import Sink
-from groundbox.check.python.program import Finding, Program, is_opaque, is_source
+from groundbox.check.python.program import Program, is_opaque, is_source
+from groundbox.check.tiers import Finding
 
 _BROAD: Final = ("Exception", "BaseException")
 _MOST_SINKS: Final = 200
@@ -33,12 +34,12 @@ def swallowed_exceptions(program: Program) -> Iterator[Finding]:
             effect = _hidden_effect(program, node, handler)
             if effect is None:
                 continue
-            broad = handler.type is None or any(name in _BROAD for name in _caught(handler))
-            caught = "every exception" if broad else " and ".join(_caught(handler))
+            names = _caught(handler)
+            broad = handler.type is None or any(name in _BROAD for name in names)
+            caught = "every exception" if broad else " and ".join(names)
             yield Finding(
                 code="python.swallowed_exception" if broad else "python.skipped_exception",
-                line=handler.lineno,
-                names=tuple(_caught(handler)),
+                evidence={"line": handler.lineno, **({"names": names} if names else {})},
                 message=f"line {handler.lineno} hides {caught}, and {effect}",
                 hint="Let it fail, or count and print what was left out, so that the answer shows it.",
             )
@@ -59,9 +60,9 @@ def constant_answer(program: Program) -> Iterator[Finding]:
     every = len(constant) == len(flow.sinks)
     yield Finding(
         code="python.constant_answer",
-        line=sink.line,
+        evidence={"line": sink.node.lineno},
         message=f"data is read on line {loaded[0].lineno}, but "
-        + ("nothing that is shown" if every else f"the last number shown, on line {sink.line}, does not")
+        + ("nothing that is shown" if every else f"the last number shown, on line {sink.node.lineno}, does not")
         + (" depends on it" if every else " depend on it"),
         hint="Compute the answer from the data instead of writing it into the program.",
     )
@@ -75,8 +76,7 @@ def unseeded_randomness(program: Program) -> Iterator[Finding]:
         if id(call) in program.outgoing and (drawn := _draws(program, call, origin)):
             yield Finding(
                 code="python.unseeded_random",
-                line=call.lineno,
-                names=(drawn,),
+                evidence={"line": call.lineno, "names": [drawn]},
                 message=f"{drawn} on line {call.lineno} draws other numbers each time, and the output depends on them",
                 hint="Set a seed (random.seed(0), numpy.random.default_rng(0), random_state=0) if the answer "
                 "should be the same again.",
@@ -204,3 +204,6 @@ def _draws(program: Program, call: ast.Call, origin: str) -> str:
         return origin
     frames = any(name.startswith("pandas") for name in program.flow.modules.values())
     return f"{module}.sample" if last == "sample" and frames and module else ""
+
+
+RULES: Final = (swallowed_exceptions, constant_answer, unseeded_randomness)

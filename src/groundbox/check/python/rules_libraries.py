@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from groundbox.check.python.program import MOST_TEXT_CHARS, Finding, Program
+from groundbox.check.python.program import MOST_TEXT_CHARS, Program
+from groundbox.check.tiers import Finding
 
 CHAINED_HINT: Final = "Assign in one step: df.loc[rows, 'column'] = value."
 _ON_A_COPY: Final = frozenset(
@@ -27,7 +28,7 @@ def chained_assignment(program: Program) -> Iterator[Finding]:
         if target is not None:
             yield Finding(
                 code="pandas.chained_assignment",
-                line=target.lineno,
+                evidence={"line": target.lineno},
                 message=f"line {target.lineno} changes a copy, and the DataFrame stays as it was: "
                 f"{ast.unparse(target)[:80]}",
                 hint=CHAINED_HINT,
@@ -182,7 +183,7 @@ def warnings_printed(program: Program) -> Iterator[Finding]:
         own = line <= program.source.count("\n") + 1
         yield Finding(
             code=kind.code,
-            line=line if own else None,
+            evidence={"line": line} if own else {},
             message=f"{kind.words}: {category}: {message[:160]}",
             hint=kind.hint,
         )
@@ -205,3 +206,6 @@ def not_a_number(program: Program) -> Iterator[Finding]:
                 hint="Look at what it was computed from: an empty selection, a blank, or a division by zero.",
             )
             return
+
+
+RULES: Final = (chained_assignment, warnings_printed, not_a_number)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from groundbox.check.python.program import Finding, Program
+from groundbox.check.python.program import Program
+from groundbox.check.tiers import Finding
 
 _MONEY: Final = re.compile(
     r"(?:^|_)(?:prices?|costs?|amounts?|revenue|salary|salaries|balance|tax|taxes|invoice|fees?|usd|eur|gbp|cents?|"
@@ -43,11 +44,9 @@ def float_money(program: Program) -> Iterator[Finding]:
         if isinstance(node, ast.Name) and _MONEY.search(node.id) and id(node) in program.outgoing:
             yield Finding(
                 code="python.float_money",
-                line=node.lineno,
-                names=(node.id[:80],),
+                evidence={"shown": seen, "line": node.lineno, "names": [node.id[:80]]},
                 message=f"{node.id[:80]} is counted in binary floating point, and the output shows {seen}",
                 hint="Count money in Decimal or in whole cents, and round once, at the end.",
-                more={"shown": seen},
             )
             return
 
@@ -70,7 +69,7 @@ def float_equality(program: Program) -> Iterator[Finding]:
         if computed and (one or other):
             yield Finding(
                 code="python.float_equality",
-                line=compare.lineno,
+                evidence={"line": compare.lineno},
                 message=f"line {compare.lineno} compares floating point numbers for equality: "
                 f"{ast.unparse(compare)[:80]}",
                 hint="Use math.isclose or numpy.isclose, or compute with Decimal or Fraction.",
@@ -96,7 +95,7 @@ def text_number_comparison(program: Program) -> Iterator[Finding]:
 def _text_finding(node: ast.expr, what: str) -> Finding:
     return Finding(
         code="python.text_number_compare",
-        line=node.lineno,
+        evidence={"line": node.lineno},
         message=f"line {node.lineno} compares text where numbers are meant: {what[:80]}",
         hint="Convert with int or float first: as text, '10' comes before '9', and '5' is not 5.",
     )
@@ -108,7 +107,7 @@ def identity_with_literal(program: Program) -> Iterator[Finding]:
         if isinstance(operator, ast.Is | ast.IsNot) and any(map(_is_plain_literal, (left, right))):
             yield Finding(
                 code="python.is_literal",
-                line=compare.lineno,
+                evidence={"line": compare.lineno},
                 message=f"line {compare.lineno} asks whether two values are one object: {ast.unparse(compare)[:80]}",
                 hint="Use == and !=; `is` is for None, True, False and singletons.",
             )
@@ -131,8 +130,7 @@ def mutable_defaults(program: Program) -> Iterator[Finding]:
             if len(calls) > 1 or any(id(call) in program.flow.repeated for call in calls):
                 yield Finding(
                     code="python.mutable_default",
-                    line=node.lineno,
-                    names=(node.name[:80], name[:80]),
+                    evidence={"line": node.lineno, "names": [node.name[:80], name[:80]]},
                     message=f"the default of {name[:80]} in {node.name[:80]} is one object for all calls, is changed, "
                     f"and is used by calls on lines {', '.join(str(call.lineno) for call in calls[:5])}",
                     hint="Make the default None, and put a new value in its place inside the function.",
@@ -150,7 +148,7 @@ def naive_times(program: Program) -> Iterator[Finding]:
     if naive and uses_local:
         yield Finding(
             code="python.naive_time",
-            line=naive[0].lineno,
+            evidence={"line": naive[0].lineno},
             message=f"line {naive[0].lineno} gives UTC without saying so, and is then used like a local time",
             hint="Use datetime.now(timezone.utc) or fromtimestamp(t, tz=timezone.utc).",
         )
@@ -165,7 +163,7 @@ def naive_times(program: Program) -> Iterator[Finding]:
             ):
                 yield Finding(
                     code="python.naive_time",
-                    line=call.lineno,
+                    evidence={"line": call.lineno},
                     message=f"line {call.lineno} sets a pytz zone as tzinfo, which gives the zone's local mean time",
                     hint="Use zone.localize(…), or zoneinfo.ZoneInfo.",
                 )
@@ -187,8 +185,7 @@ def _inexact(program: Program, node: ast.expr, depth: int = 0) -> bool:
     if isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
         return _inexact(program, node.left, depth) or _inexact(program, node.right, depth)
     if isinstance(node, ast.Name) and depth < 3:
-        values = program.flow.assigned(node.id)
-        return any(isinstance(value, ast.expr) and _inexact(program, value, depth + 1) for value in values)
+        return any(_inexact(program, value, depth + 1) for value in program.flow.assigned(node.id))
     return False
 
 
@@ -218,23 +215,19 @@ def _is_text(program: Program, node: ast.expr, depth: int = 0) -> bool:
         return isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_METHODS and origin != ".read"
     if isinstance(node, ast.Subscript):
         if isinstance(node.value, ast.Name):
-            return _is_row(program, node.value.id) or _is_text(program, node.value, depth)
+            # A row, or all rows, of a CSV reader.
+            return _is_all(program, node.value.id, _reads_rows) or _is_text(program, node.value, depth)
         return _is_text(program, node.value, depth) or program.flow.origin(node.value) == "sys.argv"
-    if isinstance(node, ast.Name) and depth < 3:
-        values = program.flow.assigned(node.id)
-        return bool(values) and all(
-            isinstance(value, ast.expr) and _is_text(program, value, depth + 1) for value in values
-        )
-    return False
+    return isinstance(node, ast.Name) and depth < 3 and _is_all(program, node.id, _is_text, depth + 1)
 
 
-def _is_row(program: Program, name: str) -> bool:
-    """Tell whether a name is a row, or all rows, of a CSV reader."""
+def _is_all(program: Program, name: str, test: Callable[[Program, ast.expr, int], bool], depth: int = 0) -> bool:
+    """Tell whether something is bound to a name, and a test holds of all that is."""
     values = program.flow.assigned(name)
-    return bool(values) and all(_reads_rows(program, value) for value in values)
+    return bool(values) and all(test(program, value, depth) for value in values)
 
 
-def _reads_rows(program: Program, node: ast.AST, depth: int = 0) -> bool:
+def _reads_rows(program: Program, node: ast.expr, depth: int = 0) -> bool:
     program.steps.take()
     if isinstance(node, ast.Call):
         origin = program.flow.origin(node.func)
@@ -242,10 +235,7 @@ def _reads_rows(program: Program, node: ast.AST, depth: int = 0) -> bool:
             return True
         if origin in ("list", "next", "iter") and node.args:
             return _reads_rows(program, node.args[0], depth)
-    if isinstance(node, ast.Name) and depth < 3:
-        values = program.flow.assigned(node.id)
-        return bool(values) and all(_reads_rows(program, value, depth + 1) for value in values)
-    return False
+    return isinstance(node, ast.Name) and depth < 3 and _is_all(program, node.id, _reads_rows, depth + 1)
 
 
 def _text_key(program: Program, call: ast.Call) -> str:
@@ -323,3 +313,9 @@ def _leaves_out(call: ast.Call, position: int | None, name: str) -> bool:
 
 def _within(program: Program, function: ast.AST, call: ast.Call) -> bool:
     return any(node is call for node in program.steps.walk(function))
+
+
+RULES: Final = (
+    *(float_money, float_equality, text_number_comparison),
+    *(identity_with_literal, mutable_defaults, naive_times),
+)

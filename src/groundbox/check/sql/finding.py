@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from groundbox.check.sql.parts import exp
 from groundbox.check.sql.query import Query
 from groundbox.check.sql.question import Question
 from groundbox.check.sql.source import Database, Kind, QueryFailed, Rows, Schema
+from groundbox.check.tiers import Finding as Finding
 
 
 class Budget:
@@ -73,26 +74,22 @@ class Probes:
 
     def name(self, name: str) -> str:
         """A name as an identifier."""
-        text: str = exp.to_identifier(name, quoted=True).sql(dialect=self._dialect)
-        return text
+        return str(exp.to_identifier(name, quoted=True).sql(dialect=self._dialect))
 
     def literal(self, value: Any) -> str:
         """A constant."""
-        text: str = exp.convert(value).sql(dialect=self._dialect)
-        return text
+        return str(exp.convert(value).sql(dialect=self._dialect))
 
-    def holds(self, table: str, column: str, values: Sequence[Any]) -> tuple[bool, bool, bool] | None:
-        """Tell whether a column holds one of the texts: exactly, in any case, in any case and with blanks around it."""
+    def holds(self, table: str, column: str, value: str) -> tuple[bool, bool, bool] | None:
+        """Tell whether a column holds a text: exactly, in any case, in any case and with blanks around it."""
         as_text, source = self._text(column), self.name(table)
-        texts = ", ".join(self.literal(str(value)) for value in values)
+        text, bare = self.literal(value), self.literal(value.strip())
         # Both sides are folded by the engine: Python's and the engine's idea of small letters differ for Turkish and
         # others.
-        low = ", ".join(f"LOWER({self.literal(str(value))})" for value in values)
-        bare = ", ".join(f"LOWER({self.literal(str(value).strip())})" for value in values)
         row = self._row(
-            f"SELECT EXISTS(SELECT 1 FROM {source} WHERE {as_text} IN ({texts})), "
-            f"EXISTS(SELECT 1 FROM {source} WHERE LOWER({as_text}) IN ({low})), "
-            f"EXISTS(SELECT 1 FROM {source} WHERE TRIM(LOWER({as_text})) IN ({bare}))",
+            f"SELECT EXISTS(SELECT 1 FROM {source} WHERE {as_text} IN ({text})), "
+            f"EXISTS(SELECT 1 FROM {source} WHERE LOWER({as_text}) IN (LOWER({text}))), "
+            f"EXISTS(SELECT 1 FROM {source} WHERE TRIM(LOWER({as_text})) IN (LOWER({bare})))",
             f"values of {table}.{column}",
         )
         return (bool(row[0]), bool(row[1]), bool(row[2])) if row else None
@@ -179,16 +176,6 @@ def _whole(value: Any) -> int | None:
         return int(value)
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Finding:
-    """Finding of a rule; its tier is added by `checking`."""
-
-    code: str
-    message: str
-    hint: str
-    evidence: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -58,12 +58,12 @@ def value_absent(c: Context) -> Iterator[Finding]:
 def _is_among_numbers(c: Context, each: Predicate, value: str) -> bool:
     """Tell whether a column of numbers holds a text, as SQLite lets it."""
     # SQLite keeps a text in an INTEGER column as it is (type affinity); other engines would have refused it.
-    held = c.probes.holds(each.ref.table, each.ref.column, [value]) if c.query.dialect == "sqlite" else None
+    held = c.probes.holds(each.ref.table, each.ref.column, value) if c.query.dialect == "sqlite" else None
     return held is not None and held[0]
 
 
 def _text(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
-    held = c.probes.holds(each.ref.table, each.ref.column, [value])
+    held = c.probes.holds(each.ref.table, each.ref.column, value)
     # MySQL's default collations ignore case.
     insensitive = each.any_case or c.query.dialect == "mysql"
     if held is None or held[0] or (insensitive and held[1]) or (each.through("Trim") and held[2]):
