@@ -6,6 +6,7 @@ to small queries of their own, all within one budget, and every finding gets the
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import logging
@@ -34,20 +35,15 @@ def compared(c: Context, candidates: Sequence[str]) -> tuple[str, list[Finding]]
     # The order counts only where every query asks for one: a query without ORDER BY may give its rows in any.
     ordered = is_ordered(c.query.tree)
     results: list[tuple[str, Rows]] = []
-    failed = 0
     for candidate in candidates:
-        try:
+        with contextlib.suppress(NotTakenApart):
             tree = parsed(candidate, c.query.dialect)
-        except NotTakenApart:
-            failed += 1
-            continue
-        # Through the same budget, so that twenty candidates leave fewer questions to the rules and not more time.
-        rows = c.budget.ask(candidate.strip().rstrip(";"), "the result of another candidate")
-        if rows is None:
-            failed += 1
-        else:
-            results.append((candidate, rows))
-            ordered = ordered and is_ordered(tree)
+            # Through the same budget, so that twenty candidates leave fewer questions to the rules and not more time.
+            rows = c.budget.ask(candidate.strip().rstrip(";"), "the result of another candidate")
+            if rows is not None:
+                results.append((candidate, rows))
+                ordered = ordered and is_ordered(tree)
+    failed = len(candidates) - len(results)
     # Of two results that were both cut at `max_rows`, the rows that are here say nothing of those that are not.
     results = [(candidate, rows) for candidate, rows in results if rows.complete or c.rows.complete]
     own = signature(c.rows, ordered=ordered)
@@ -214,10 +210,10 @@ def _explained(c: Context, findings: list[Finding]) -> list[Finding]:
 def _ranked(seen: Look) -> list[Warning]:
     """With tiers, the strongest first, and no more than a few of each code."""
     counted = table(seen.situation)
-    count: dict[str, int] = {}
+    count: Counter[str] = Counter()
     warnings: list[tuple[int, float, Warning]] = []
     for each in seen.findings:
-        count[each.code] = count.get(each.code, 0) + 1
+        count[each.code] += 1
         # A query with ten constants would otherwise fill an observation with one and the same advice.
         if count[each.code] > _MOST_OF_ONE_CODE:
             continue

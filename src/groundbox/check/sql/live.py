@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Final
 
 from groundbox.check.sql.query import NotTakenApart, Query, calls_named, key_candidates, names_in, parsed, repeats_query
-from groundbox.check.sql.source import Column, QueryFailed, Rows, Schema, Table, schema_of
+from groundbox.check.sql.source import Column, QueryFailed, Rows, Schema, Table, quoted, schema_of
 from groundbox.errors import GroundboxError, InvalidArgument
 
 _TABLE: Final = "application/vnd.dataresource+json"
@@ -66,7 +66,7 @@ class SandboxDatabase:
         # Kept, because what rules derive from the query has the call as a quoted name (see `query`).
         self._calls |= set(calls_named(tree))
         found = [table for name in names_in(tree) if (table := self._without_keys(name)) is not None]
-        schema = Schema([*self.schema(), *found], complete=self.schema().complete)
+        schema = Schema([*self.schema(), *found])
         return self._with_keys(sql, schema) if found else schema
 
     def _without_keys(self, name: str) -> Table | None:
@@ -80,8 +80,8 @@ class SandboxDatabase:
         return None if declared else dataclasses.replace(known, name=name, declares=False)
 
     def _columns(self, name: str) -> list[Column]:
-        quoted, text = '"' + name.replace('"', '""') + '"', "'" + name.replace("'", "''") + "'"
-        rows = self._asked(_COLUMNS[self.dialect].format(name=quoted, text=text), 2)
+        text = "'" + name.replace("'", "''") + "'"
+        rows = self._asked(_COLUMNS[self.dialect].format(name=quoted(name), text=text), 2)
         return [Column(name=str(column), type=str(kind or "")) for column, kind in rows]
 
     def _with_keys(self, sql: str, schema: Schema) -> Schema:
@@ -98,7 +98,7 @@ class SandboxDatabase:
             repeated = rows[0] if rows else [False] * len(sets)
             unique = [frozenset(columns) for columns, repeats in zip(sets, repeated, strict=True) if not repeats]
             keyed[name] = dataclasses.replace(table, unique=unique)
-        return Schema([keyed.get(table.name.casefold(), table) for table in schema], complete=schema.complete)
+        return Schema([keyed.get(table.name.casefold(), table) for table in schema])
 
     def _asked(self, sql: str, width: int) -> list[tuple[Any, ...]]:
         try:
@@ -112,7 +112,7 @@ class SandboxDatabase:
         # `"read_csv('a.csv')"` goes back to the call that it stands for; as a name the engine would look for a file of
         # that name.
         for call in self._calls:
-            sql = sql.replace('"' + call.replace('"', '""') + '"', call)
+            sql = sql.replace(quoted(call), call)
         try:
             execution = self._sandbox.run(sql, language="sql", wall_s=timeout_s, **self._options)
         except GroundboxError as error:

@@ -23,13 +23,10 @@ class ServerDatabase:
     def __init__(self, database: Server, dialect: str) -> None:
         self.dialect = dialect
         self._database = database
-        self._schema: Schema | None = None
 
     def schema(self) -> Schema:
-        """Its tables, read at the first use."""
-        if self._schema is None:
-            self._schema = schema_of(self)
-        return self._schema
+        """Its tables, asked for each time: one check asks once."""
+        return schema_of(self)
 
     def query(self, sql: str, *, max_rows: int, timeout_s: float) -> Rows:
         """See `groundbox.check.sql.source.Database`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -57,16 +57,19 @@ class Predicate:
     Attributes:
         operator: `=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`, `like`, `not like`, `is null`.
         values: Texts and numbers.
-        in_or: Whether it stands beneath an OR.
-        group: The conjunction it is part of; predicates of one group must all hold.
+        group: The conjunction it is part of; predicates of one group must all hold. 0 is that of the whole condition.
     """
 
     ref: Ref
     operator: str
     values: tuple[Any, ...]
-    in_or: bool
     group: int
     node: Any = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def in_or(self) -> bool:
+        """Tell whether it stands beneath an OR, and need not hold."""
+        return self.group > 0
 
     def through(self, *functions: str) -> bool:
         """Tell whether one of sqlglot's functions, such as `Lower`, stands between the column and the constants."""
@@ -112,10 +115,20 @@ class Select:
                 yield edge.left, edge.right
                 yield edge.right, edge.left
 
+    def fixed(self, alias: str) -> Iterator[Ref]:
+        """The columns of an alias that a condition fixes: `WHERE o.kind = 1` makes (id, kind) as good a key as (id)."""
+        for each in self.predicates:
+            if each.ref.alias == alias and each.operator == "=" and not each.in_or:
+                yield each.ref
+
     @property
     def projections(self) -> list[Any]:
         """Return what it gives, without the aliases."""
         return [each.unalias() for each in self.node.expressions]
+
+    def shown_columns(self) -> list[Any]:
+        """The columns in what it gives, not those of subqueries."""
+        return [column for root in self.node.expressions for column in own(root, exp.Column)]
 
     def has(self, *names: str) -> bool:
         """Tell whether it has such clauses: `group`, `order`, `limit`, `distinct`, `having`, `where`."""
@@ -228,64 +241,49 @@ def compare(select: Select) -> None:
         conditions.append(select.node.args["where"].this)
     finder = _Finder(select)
     for condition in conditions:
-        finder.walk(condition, in_or=False, negated=False)
+        finder.walk(condition, group=0, negated=False)
 
 
 class _Finder:
     def __init__(self, select: Select) -> None:
         self._select = select
-        self._group = self._last = 0
+        self._groups = itertools.count(1)
 
-    @contextlib.contextmanager
-    def _apart(self) -> Iterator[None]:
-        """Within it, predicates are a conjunction of their own."""
-        outer = self._group
-        self._last += 1
-        self._group = self._last
-        yield
-        self._group = outer
-
-    def walk(self, node: Any, *, in_or: bool, negated: bool) -> None:
+    def walk(self, node: Any, *, group: int, negated: bool) -> None:
         if isinstance(node, exp.Paren):
-            self.walk(node.this, in_or=in_or, negated=negated)
+            self.walk(node.this, group=group, negated=negated)
+        elif isinstance(node, exp.Not):
+            self.walk(node.this, group=group, negated=not negated)
         # De Morgan's laws: NOT (a OR b) holds where neither does, NOT (a AND b) where one of them does not.
         elif isinstance(node, exp.Or if negated else exp.And):
-            self.walk(node.left, in_or=in_or, negated=negated)
-            self.walk(node.right, in_or=in_or, negated=negated)
+            for side in (node.left, node.right):
+                self.walk(side, group=group, negated=negated)
         elif isinstance(node, exp.And if negated else exp.Or):
             # Each side of an OR is a conjunction of its own; two predicates of one group must hold together, of two
             # they need not.
-            with self._apart():
-                self.walk(node.left, in_or=True, negated=negated)
-            with self._apart():
-                self.walk(node.right, in_or=True, negated=negated)
-        elif isinstance(node, exp.Not):
-            self.walk(node.this, in_or=in_or, negated=not negated)
+            for side in (node.left, node.right):
+                self.walk(side, group=next(self._groups), negated=negated)
         else:
-            self._leaf(node, in_or, negated)
+            self._leaf(node, group, negated)
 
-    def _leaf(self, node: Any, in_or: bool, negated: bool) -> None:
+    def _leaf(self, node: Any, group: int, negated: bool) -> None:
         kind = type(node).__name__
         if kind in COMPARISONS:
             operator = NEGATED[COMPARISONS[kind]] if negated else COMPARISONS[kind]
-            self._comparison(node, operator, in_or)
+            self._comparison(node, operator, group)
         elif isinstance(node, exp.In):
-            self._in(node, in_or, negated)
+            self._in(node, group, negated)
         elif isinstance(node, (exp.Like, exp.ILike)):
-            self._predicate(self._ref(node.this), "not like" if negated else "like", [node.expression], in_or, node)
+            self._predicate(self._ref(node.this), "not like" if negated else "like", [node.expression], group, node)
         # BETWEEN is two bounds, each of which a rule may compare with the question; NOT BETWEEN is one or the other.
-        elif isinstance(node, exp.Between) and negated:
-            with self._apart():
-                self._predicate(self._ref(node.this), "<", [node.args["low"]], True, node)
-            with self._apart():
-                self._predicate(self._ref(node.this), ">", [node.args["high"]], True, node)
         elif isinstance(node, exp.Between):
-            self._predicate(self._ref(node.this), ">=", [node.args["low"]], in_or, node)
-            self._predicate(self._ref(node.this), "<=", [node.args["high"]], in_or, node)
+            for bound, operator in (("low", ">="), ("high", "<=")):
+                told, where = (NEGATED[operator], next(self._groups)) if negated else (operator, group)
+                self._predicate(self._ref(node.this), told, [node.args[bound]], where, node)
         elif isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            self._predicate(self._ref(node.this), "is not null" if negated else "is null", (), in_or, node)
+            self._predicate(self._ref(node.this), "is not null" if negated else "is null", (), group, node)
 
-    def _comparison(self, node: Any, operator: str, in_or: bool) -> None:
+    def _comparison(self, node: Any, operator: str, group: int) -> None:
         left, right = self._ref(node.left), self._ref(node.right)
         if left and right:
             # `a.x = a.y` looks at one row and joins nothing.
@@ -293,31 +291,29 @@ class _Finder:
                 self._select.edges.append(Edge(left, right, "join"))
             return
         for ref, other, told in ((left, node.right, operator), (right, node.left, TURNED[operator])):
-            if ref is None:
-                continue
-            inner = self._looked_up(other)
-            if inner is not None and told in ("=", "!="):
-                self._select.edges.append(Edge(ref, inner, "subquery", told == "!=", _bare(other)))
-            else:
-                self._predicate(ref, told, [other], in_or, node)
+            if told not in ("=", "!=") or not self._lookup(ref, other, negated=told == "!="):
+                self._predicate(ref, told, [other], group, node)
 
-    def _in(self, node: Any, in_or: bool, negated: bool) -> None:
-        ref = self._ref(node.this)
-        if ref is None:
-            return
-        query = node.args.get("query")
-        inner = self._looked_up(query) if query is not None else None
-        if inner is not None:
-            self._select.edges.append(Edge(ref, inner, "subquery", negated, _bare(query)))
-        elif query is None and node.expressions:
-            self._predicate(ref, "not in" if negated else "in", node.expressions, in_or, node)
+    def _in(self, node: Any, group: int, negated: bool) -> None:
+        ref, query = self._ref(node.this), node.args.get("query")
+        if query is not None:
+            self._lookup(ref, query, negated=negated)
+        elif node.expressions:
+            self._predicate(ref, "not in" if negated else "in", node.expressions, group, node)
 
-    def _predicate(self, ref: Ref | None, operator: str, values: Sequence[Any], in_or: bool, node: Any) -> None:
+    def _lookup(self, ref: Ref | None, query: Any, *, negated: bool) -> bool:
+        """Add the edge of a column that is looked up in a subquery, where that is what it is."""
+        inner = self._looked_up(query) if ref is not None else None
+        if ref is None or inner is None:
+            return False
+        self._select.edges.append(Edge(ref, inner, "subquery", negated, _bare(query)))
+        return True
+
+    def _predicate(self, ref: Ref | None, operator: str, values: Sequence[Any], group: int, node: Any) -> None:
         constants = tuple(constant(value) for value in values)
         if ref is not None and None not in constants:
-            self._select.predicates.append(
-                Predicate(ref=ref, operator=operator, values=constants, in_or=in_or, group=self._group, node=node)
-            )
+            found = Predicate(ref=ref, operator=operator, values=constants, group=group, node=node)
+            self._select.predicates.append(found)
 
     def _ref(self, node: Any) -> Ref | None:
         # LOWER(city) = 'paris' says of city what it is compared with; `Predicate.through` tells that something is
@@ -368,12 +364,7 @@ def _neighbours(select: Select, reached: set[str]) -> list[str]:
 
 def _fixed(select: Select, alias: str, seen: set[str]) -> set[str]:
     """Columns of an alias, folded, that a row of the others or a constant fixes."""
-    fixed = {
-        each.ref.place[1]
-        for each in select.predicates
-        # `WHERE o.kind = 1` makes (id, kind) as good as (id).
-        if each.ref.alias == alias and each.operator == "=" and not each.in_or
-    }
+    fixed = {ref.place[1] for ref in select.fixed(alias)}
     joined = {other.place[1] for one, other in select.joins() if one.alias in seen and other.alias == alias}
     return fixed | joined
 

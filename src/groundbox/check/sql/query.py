@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.check.sql.parts import Edge, Predicate, Select, compare, exp, own, sqlglot_module
-from groundbox.check.sql.source import Schema, Table
+from groundbox.check.sql.source import Schema, Table, quoted
 
 READERS: Final = frozenset(
     {
@@ -100,24 +100,14 @@ def key_candidates(selects: list[Select]) -> dict[str, list[tuple[str, ...]]]:
             # Each column alone first: `_MOST_SETS` cuts the end.
             sets |= dict.fromkeys((column,) for column in joined)
             # With what is compared with constants: of a file with a row for each day, the day makes the rest a key.
-            fixed = joined | dict.fromkeys(_compared(select, alias)) if joined else {}
+            fixed = joined | dict.fromkeys(ref.column for ref in select.fixed(alias)) if joined else {}
             if len(fixed) > 1:
                 sets[tuple(fixed)] = None
     return {name: list(sets)[:_MOST_SETS] for name, sets in found.items() if sets}
 
 
-def _compared(select: Select, alias: str) -> Iterator[str]:
-    for each in select.predicates:
-        if each.ref.alias == alias and each.operator == "=" and not each.in_or:
-            yield each.ref.column
-
-
 def repeats_query(table: Table, sets: list[tuple[str, ...]]) -> str:
     """A query for one row: for each set of columns whether two rows are alike in it."""
-
-    def quoted(name: str) -> str:
-        return '"' + name.replace('"', '""') + '"'
-
     asked: list[str] = []
     for columns in sets:
         names = [quoted(column) for column in columns]
@@ -131,6 +121,10 @@ def repeats_query(table: Table, sets: list[tuple[str, ...]]) -> str:
 MOST_NODES: Final = 20_000
 MOST_COLUMNS: Final = 4_000
 """That stars stand for."""
+
+
+_NAMING_ALIASES: Final = ("where", "group", "having", "qualify", "order", "distinct")
+"""Clauses of a select that may name its aliases."""
 
 
 def too_large(tree: Any, schema: Schema) -> str:
@@ -178,15 +172,8 @@ def _written_out(select: Any) -> int:
             return nodes
     group = select.args.get("group")
     numbered = sum(isinstance(each, exp.Literal) for each in group.expressions) if group else 0
-    return nodes + numbered * largest + sum(size(part) for part in _clauses(select))
-
-
-def _clauses(select: Any) -> Iterator[Any]:
-    """Its parts that may name aliases."""
-    for name in ("where", "group", "having", "qualify", "order", "distinct"):
-        part = select.args.get(name)
-        if isinstance(part, exp.Expression):
-            yield part
+    clauses = map(select.args.get, _NAMING_ALIASES)
+    return nodes + numbered * largest + sum(size(part) for part in clauses if isinstance(part, exp.Expression))
 
 
 MOST_CHARS: Final = 20_000
@@ -259,8 +246,7 @@ class Query:
 
     def sql(self, node: Any) -> str:
         """The text of a node in the query's dialect."""
-        text: str = node.sql(dialect=self.dialect)
-        return text
+        return str(node.sql(dialect=self.dialect))
 
 
 def parsed(text: str, dialect: str) -> Any:
@@ -308,11 +294,7 @@ def _or_not_taken_apart(problem: str) -> Iterator[None]:
 
 
 def _depth(text: str) -> int:
-    depth = most = 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        most = max(most, depth)
-    return most
+    return max(itertools.accumulate(((each == "(") - (each == ")") for each in text), initial=0))
 
 
 def _check_tokens(tokens: Sequence[Any]) -> None:
@@ -345,7 +327,7 @@ def _qualified(tree: Any, dialect: str, schema: Schema) -> Any:
     with _or_not_taken_apart("its columns cannot be told apart"):
         return sqlglot_module("optimizer.qualify").qualify(
             tree.copy(),
-            schema=dict(schema.as_mapping()),
+            schema={table.name: {each.name: each.type or "TEXT" for each in table.columns} for table in schema},
             dialect=dialect,
             # A column that no table has is left as it is: the engine tells it better.
             validate_qualify_columns=False,

@@ -75,6 +75,11 @@ class Table:
         folded = name.casefold()
         return next((column for column in self.columns if column.name.casefold() == folded), None)
 
+    @property
+    def foreign_columns(self) -> set[str]:
+        """Folded names of the columns that refer to another table."""
+        return {name.casefold() for key in self.foreign for name in key.columns}
+
     def is_key(self, columns: set[str]) -> bool:
         """Tell whether these columns, folded, hold a key: no two rows are alike in them."""
         # A set that holds a key is one.
@@ -83,15 +88,10 @@ class Table:
 
 
 class Schema:
-    """The tables of a database.
+    """The tables of a database."""
 
-    Attributes:
-        complete: Whether all of them are here.
-    """
-
-    def __init__(self, tables: Sequence[Table] = (), *, complete: bool = True) -> None:
+    def __init__(self, tables: Sequence[Table] = ()) -> None:
         self._tables = {table.name.casefold(): table for table in tables}
-        self.complete = complete
 
     def __iter__(self) -> Iterator[Table]:
         return iter(self._tables.values())
@@ -102,14 +102,6 @@ class Schema:
     def table(self, name: str) -> Table | None:
         """The table of that name."""
         return self._tables.get(name.casefold())
-
-    def has_foreign_keys(self) -> bool:
-        """Tell whether any relation is declared at all."""
-        return any(table.foreign for table in self)
-
-    def as_mapping(self) -> Mapping[str, Mapping[str, str]]:
-        """Table to column to type, as sqlglot takes it."""
-        return {table.name: {c.name: c.type or "TEXT" for c in table.columns} for table in self}
 
 
 def related(schema: Schema, one: tuple[str, str], other: tuple[str, str]) -> bool:
@@ -270,29 +262,28 @@ Ask = Callable[[str, int], "Sequence[Sequence[Any]]"]
 """Gives the rows of a query that have so many values; a database may answer with anything."""
 
 
+def quoted(name: str) -> str:
+    """A name as an identifier of SQLite, DuckDB and standard SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def schema_of(database: Database) -> Schema:
     """The schema as the dialect tells it; empty where it cannot be asked."""
-    complete = True
 
     def ask(sql: str, width: int) -> Sequence[Sequence[Any]]:
-        nonlocal complete
         try:
             answer = database.query(sql, max_rows=_MOST_ROWS, timeout_s=_TIMEOUT_S)
         except QueryFailed:
-            complete = False
             return []
-        # What a database answers is a claim: rows of another width are dropped, and the schema is told to be
-        # incomplete.
-        kept = [row for row in answer.rows[:_MOST_ROWS] if len(row) == width]
-        complete = complete and answer.complete and len(kept) == len(answer.rows)
-        return kept
+        # What a database answers is a claim: rows of another width are dropped.
+        return [row for row in answer.rows[:_MOST_ROWS] if len(row) == width]
 
     if database.dialect == "sqlite":
-        return Schema(_sqlite(ask), complete=complete)
+        return Schema(_sqlite(ask))
     here = _HERE.get(database.dialect, "current_schema()")
     columns = ask(_COLUMNS.format(here=here), 5)
     keys = ask(_KEYS_OF.get(database.dialect, _KEYS).format(here=here), 6)
-    return Schema(_tables(columns, keys), complete=complete)
+    return Schema(_tables(columns, keys))
 
 
 def _sqlite(ask: Ask) -> list[Table]:

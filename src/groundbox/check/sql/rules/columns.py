@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import exp, own
+from groundbox.check.sql.parts import exp
 from groundbox.check.sql.question import EVERYTHING, Question, name_stems
 
 _WITH_COUNT = re.compile(
@@ -93,7 +93,7 @@ def other_column(c: Context) -> Iterator[Finding]:
             evidence={"asked": items, "shown": shown},
         )
     places = c.query.column_places()
-    for column in (column for projection in top.projections for column in own(projection, exp.Column)):
+    for column in top.shown_columns():
         ref = top.ref(column)
         if ref is None:
             continue

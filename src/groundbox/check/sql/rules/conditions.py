@@ -147,7 +147,7 @@ def _names_what_is_shown(c: Context, select: Select, told: Predicate) -> bool:
 
     A bound names no row; there it is what is shown that must tell rows apart.
     """
-    columns = [column for node in select.projections for column in own(node, exp.Column)]
+    columns = select.shown_columns()
     if {column.table for column in columns} != {told.ref.alias}:
         return False
     if told.operator[0] not in "<>":
@@ -180,13 +180,8 @@ def negation_by_row(c: Context) -> Iterator[Finding]:
             false = negated and each.operator == "=" and str(each.values[0]).casefold() in _FALSE
             if (each.operator not in ("!=", "not in", "not like") and not false) or each.ref.alias not in select.tables:
                 continue
-            others = {
-                ref.alias
-                for node in select.node.expressions
-                for column in own(node, exp.Column)
-                if (ref := select.ref(column)) is not None
-            }
-            many = _many(select, each.ref.alias, others)
+            refs = map(select.ref, select.shown_columns())
+            many = _many(select, each.ref.alias, {ref.alias for ref in refs if ref is not None})
             if many:
                 yield _by_row(c.query.sql(each.node), each.ref.table, many)
         for edge in select.edges:
@@ -221,9 +216,8 @@ def _many(select: Select, alias: str, shown: set[str]) -> str:
     refs = [select.ref(column) for column in columns]
     if len(select.sources) == 1 and select.place != "subquery" and refs and all(refs):
         table = select.tables[alias]
-        foreign = {name.casefold() for key in table.foreign for name in key.columns}
         names = {ref.place[1] for ref in refs if ref}
-        if names <= foreign and not table.is_key(names):
+        if names <= table.foreign_columns and not table.is_key(names):
             return f"a {', '.join(sorted(names))}"
     return ""
 

@@ -56,7 +56,7 @@ def _other_columns(c: Context) -> Iterator[Told]:
             yield f"{told} sets a number and a text equal", _PROPER, evidence
             continue
         # Where nobody declared a relation, its absence says nothing.
-        if not c.schema.has_foreign_keys() or not (one.owner.declares and other.owner.declares):
+        if not any(table.foreign for table in c.schema) or not (one.owner.declares and other.owner.declares):
             continue
         if not (_stands_for_row(one) or _stands_for_row(other)):
             continue  # what two rows have in common, such as a town
@@ -76,8 +76,8 @@ _PROPER = "Relate tables along declared foreign keys, through the tables between
 
 def _stands_for_row(ref: Ref) -> bool:
     """Tell whether a column is a key of its table, or part of one or of a foreign one."""
-    named = [*ref.owner.primary, *(name for key in ref.owner.foreign for name in key.columns)]
-    return ref.owner.is_key({ref.place[1]}) or ref.place[1] in map(str.casefold, named)
+    named = {name.casefold() for name in ref.owner.primary} | ref.owner.foreign_columns
+    return ref.owner.is_key({ref.place[1]}) or ref.place[1] in named
 
 
 def _looks_declared(c: Context, edge: Edge) -> bool:
@@ -89,9 +89,10 @@ def _looks_declared(c: Context, edge: Edge) -> bool:
             continue
         if one.owner.is_key({one.place[1]}) and not telling:
             continue
-        refers = any(one.place[1] in map(str.casefold, key.columns) for key in one.owner.foreign)
         # The data decides last, since it costs a query.
-        if not refers and c.probes.within(one.table, one.column, other.table, other.column):
+        if one.place[1] not in one.owner.foreign_columns and c.probes.within(
+            one.table, one.column, other.table, other.column
+        ):
             return True
     return False
 

@@ -53,7 +53,7 @@ def _asks_for_different_ones(c: Context, top: Select) -> bool:
 
 def _repeated_by_a_join(top: Select) -> bool:
     """Tell whether a join may have repeated the rows that are shown, by the keys of what it adds to them."""
-    shown = {column.table for node in top.projections for column in own(node, exp.Column)}
+    shown = {column.table for column in top.shown_columns()}
     # Columns of several tables, or of a subquery: nothing is known of their keys, so any join may have done it.
     if len(shown) != 1 or not shown <= set(top.tables) or len(top.tables) != len(top.sources):
         return len(top.sources) > 1

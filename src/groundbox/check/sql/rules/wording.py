@@ -36,15 +36,18 @@ _COUNTING = re.compile(
     re.IGNORECASE,
 )
 _LEAVING_OUT = re.compile(r"\b(?:not|except)\b", re.IGNORECASE)
+_AGGREGATE = "Check which aggregate is meant."
 Told = tuple[str, str, str]
 """What the question asks for, what the query does, and how to write it."""
 
 
-def direction(c: Context) -> Iterator[Finding]:
-    """An order, an extreme or a bound that the query takes from the other side."""
-    if c.question is None:
+def wording_differs(c: Context) -> Iterator[Finding]:
+    """An order, an extreme, a bound or an aggregate that is not the one of the question."""
+    question = c.question
+    if question is None:
         return
-    for asked, done, hint in (*_order(c, c.question), *_extreme(c, c.question), *_bounds(c, c.question)):
+    told = (*_order(c, question), *_extreme(c, question), *_bounds(c, question), *_aggregates(c, question))
+    for asked, done, hint in told:
         yield Finding(
             code="sql.wording_differs",
             message=f"the question asks for {asked}; the query {done}",
@@ -114,33 +117,21 @@ def _bounds(c: Context, question: Question) -> Iterator[Told]:
             yield f"{wanted} {number}", f"says {c.query.sql(node)}", f"Write {wanted} {number}."
 
 
-def aggregate(c: Context) -> Iterator[Finding]:
+def _aggregates(c: Context, question: Question) -> Iterator[Told]:
     """An average, a sum, an extreme or a count that is asked for and not taken, or taken and not asked for."""
-    if c.question is None:
-        return
-    for asked, done in _aggregates(c, c.question):
-        yield Finding(
-            code="sql.wording_differs",
-            message=f"the question asks for {asked}; the query {done}",
-            hint="Check which aggregate is meant.",
-            evidence={"asked": asked},
-        )
-
-
-def _aggregates(c: Context, question: Question) -> Iterator[tuple[str, str]]:
     text = c.query.text.casefold()
     if question.says(AVERAGE) and not any(word in text for word in ("avg", "average", "/")):
-        yield "an average", "takes none"
+        yield "an average", "takes none", _AGGREGATE
     if question.says(TOTAL) and not any(word in text for word in ("sum(", "count(", "total")):
-        yield "a total", "adds nothing"
+        yield "a total", "adds nothing", _AGGREGATE
     if question.says(EXTREME) and not any(word in text for word in ("max", "min", "order by")):
-        yield "a maximum or minimum", "takes none"
+        yield "a maximum or minimum", "takes none", _AGGREGATE
     # A share is counted, summed or averaged, as one likes.
     if _RATIO.search(question.text):
         return
     average = c.query.qualified.find(exp.Avg)
     if average is not None and not question.says(AVERAGE):
-        yield "no average", f"takes {c.query.sql(average)}"
+        yield "no average", f"takes {c.query.sql(average)}", _AGGREGATE
     counting = question.says(COUNT) or question.superlative or question.top_n is not None or question.says(TOTAL)
     counting = (
         counting or bool(question.numbers or question.number_words) or _COUNTING.search(question.text) is not None
@@ -148,7 +139,7 @@ def _aggregates(c: Context, question: Question) -> Iterator[tuple[str, str]]:
     shown = c.query.top.projections if c.query.top is not None else []
     count = next((each for each in shown if isinstance(each, exp.Count)), None)
     if count is not None and not counting:
-        yield "no number of things", f"shows {c.query.sql(count)}"
+        yield "no number of things", f"shows {c.query.sql(count)}", _AGGREGATE
 
 
-RULES: tuple[Rule, ...] = (direction, aggregate)
+RULES: tuple[Rule, ...] = (wording_differs,)
