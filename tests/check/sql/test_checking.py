@@ -422,6 +422,25 @@ def test_a_database_that_answers_about_its_tables_with_anything_breaks_nothing(r
     assert {warning.tier for warning in check_sql("SELECT a FROM t", database=odd)} <= {"note"}
 
 
+@pytest.mark.parametrize("name", ["it's", 'a "shop"'])
+def test_a_file_that_is_attached_under_any_name_is_seen(name):
+    connection = sqlite3.connect(":memory:")
+    connection.execute("ATTACH ':memory:' AS \"{}\"".format(name.replace('"', '""')))
+    connection.execute(
+        'CREATE TABLE "{}".kind (id INTEGER PRIMARY KEY, code TEXT UNIQUE)'.format(name.replace('"', '""'))
+    )
+
+    class Attached(Asked):
+        def query(self, sql, *, max_rows, timeout_s):
+            cursor = connection.execute(sql)
+            return Rows([column[0] for column in cursor.description], cursor.fetchall())
+
+    kind = schema_of(Attached()).table("kind")
+
+    assert kind.primary == ("id",)
+    assert set(kind.unique) == {frozenset({"id"}), frozenset({"code"})}
+
+
 def test_a_duckdb_file_is_read_and_nothing_beside_it(tmp_path):
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: the extra `data` of groundbox brings it")
     path = tmp_path / "shop.duckdb"

@@ -299,8 +299,8 @@ def _sqlite(ask: Ask) -> list[Table]:
 
 def _sqlite_schema(ask: Ask, name: str) -> list[Table]:
     def asked(sql: str, width: int, kinds: str = "'table'") -> Sequence[Sequence[Any]]:
-        doubled = name.replace('"', '""').replace("'", "''")
-        return ask(sql.format(schema=f'"{doubled}"', text=f"'{doubled}'", kinds=kinds), width)
+        text = "'" + name.replace("'", "''") + "'"
+        return ask(sql.format(schema=quoted(name), text=text, kinds=kinds), width)
 
     columns = asked(_SQLITE_COLUMNS, 5, "'table', 'view'")
     if not columns:  # a view that does not hold up fails the query
