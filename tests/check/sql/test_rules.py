@@ -1,5 +1,6 @@
 """Each finding: a query that must have it, and near misses that must not."""
 
+import itertools
 from types import ModuleType
 
 import pytest
@@ -490,6 +491,20 @@ def test_a_near_miss_is_left_alone(shop, code, question, sql):
 
     assert f"sql.{code}" not in found
     assert not found & {"sql.not_looked_at", "sql.does_not_run", "sql.rule_failed"}
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.pairwise("abcdefgh")))
+def test_of_several_tables_with_more_rows_the_first_of_from_is_told(shop, first, second):
+    sql = (
+        f"SELECT {first}.name, {second}.placed FROM customer {first} "
+        f"JOIN orders {second} ON {second}.customer_id = {first}.customer_id "
+        f"JOIN item ON item.order_id = {second}.order_id WHERE item.colour <> 'red'"
+    )
+
+    messages = [found.message for found in check_sql(sql, database=shop) if found.code == "sql.and_or_not"]
+
+    assert len(messages) == 1
+    assert "a row of customer that has such a row" in messages[0]
 
 
 def test_numbers_of_several_words_are_read_in_questions(shop):

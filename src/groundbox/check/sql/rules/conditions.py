@@ -203,9 +203,10 @@ def _by_row(told: str, table: str, many: str) -> Finding:
 
 def _many(select: Select, alias: str, shown: set[str]) -> str:
     """Return what is shown while several rows of `alias` belong to it, or ""."""
-    for other in shown - {alias}:
-        if other in select.tables and alias in repeaters(select, other):
-            return f"a row of {select.tables[other].name}"
+    # In the order of FROM: a set of texts has another order in each process.
+    for other, owner in select.tables.items():
+        if other in shown and other != alias and alias in repeaters(select, other):
+            return f"a row of {owner.name}"
     columns = [
         column
         for projection in select.projections
