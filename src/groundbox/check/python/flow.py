@@ -224,16 +224,15 @@ class Flow(ast.NodeVisitor):
     def visit_If(self, node: ast.If) -> None:
         """With its `elif`s, which the tree nests."""
         before = len(self._conditions)
-        current: ast.If | None = node
-        while current is not None:
-            self.visit(current.test)
-            self._conditions.append(current.test)
-            following = current.orelse[0] if len(current.orelse) == 1 else None
-            for statement in current.body:
+        rest: list[ast.stmt] = [node]
+        while len(rest) == 1 and isinstance(branch := rest[0], ast.If):
+            self.visit(branch.test)
+            self._conditions.append(branch.test)
+            for statement in branch.body:
                 self.visit(statement)
-            current, rest = (following, ()) if isinstance(following, ast.If) else (None, current.orelse)
-            for statement in rest:
-                self.visit(statement)
+            rest = branch.orelse
+        for statement in rest:
+            self.visit(statement)
         del self._conditions[before:]
 
     def visit_Match(self, node: ast.Match) -> None:
@@ -351,6 +350,11 @@ class Flow(ast.NodeVisitor):
         for statement in body:
             self.visit(statement)
         self._conditions.pop()
+
+
+def keyword_of(call: ast.Call, name: str) -> ast.expr | None:
+    """Return what a call is given by that keyword."""
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def _roots(target: ast.expr) -> Iterator[str]:

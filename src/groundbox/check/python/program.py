@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from groundbox.check.python.flow import Flow, Steps
+from groundbox.check.python.flow import Flow, Steps, keyword_of
 from groundbox.execution import Execution
 from groundbox.values.parsing import module_of
 
@@ -50,9 +50,7 @@ def is_opaque(node: ast.AST, flow: Flow) -> bool:
 
 
 def _mode(call: ast.Call) -> str:
-    given = call.args[1] if len(call.args) > 1 else None
-    for keyword in call.keywords:
-        given = keyword.value if keyword.arg == "mode" else given
+    given = keyword_of(call, "mode") or (call.args[1] if len(call.args) > 1 else None)
     return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
 
 

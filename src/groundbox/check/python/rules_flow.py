@@ -147,12 +147,10 @@ def _caught(handler: ast.ExceptHandler) -> list[str]:
 
 
 def _is_constant(program: Program, sink: Sink) -> bool:
-    for node in program.flow.reaching((*sink.shown, *sink.conditions)):
-        if is_source(node, program.flow):
-            return False
-        if node is not sink.node and is_opaque(node, program.flow):
-            return False
-    return True
+    return not any(
+        is_source(node, program.flow) or (node is not sink.node and is_opaque(node, program.flow))
+        for node in program.flow.reaching((*sink.shown, *sink.conditions))
+    )
 
 
 def _shows_number(program: Program, sink: Sink) -> bool:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from groundbox.check.python.flow import keyword_of
 from groundbox.check.python.program import MOST_TEXT_CHARS, Program
 from groundbox.check.tiers import Finding
 
@@ -42,12 +43,11 @@ def _chained_target(frames: frozenset[str], node: ast.AST) -> ast.expr | None:
                 return target
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
         call = node.value
-        in_place = any(
-            keyword.arg == "inplace" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
-            for keyword in call.keywords
-        )
+        in_place = keyword_of(call, "inplace")
         method = node.value.func
-        if in_place and method.attr in _ON_A_COPY and _selects(frames, method.value):
+        if not isinstance(in_place, ast.Constant) or in_place.value is not True:
+            return None
+        if method.attr in _ON_A_COPY and _selects(frames, method.value):
             return call
     return None
 

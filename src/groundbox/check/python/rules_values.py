@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final
 
+from groundbox.check.python.flow import keyword_of
 from groundbox.check.python.program import Program
 from groundbox.check.tiers import Finding
 
@@ -153,20 +154,14 @@ def naive_times(program: Program) -> Iterator[Finding]:
             hint="Use datetime.now(timezone.utc) or fromtimestamp(t, tz=timezone.utc).",
         )
     for call, origin in program.calls():
-        last = origin.rpartition(".")[2]
-        for keyword in call.keywords:
-            if (
-                last in ("datetime", "replace")
-                and keyword.arg == "tzinfo"
-                and isinstance(keyword.value, ast.Call)
-                and program.flow.origin(keyword.value.func) == "pytz.timezone"
-            ):
-                yield Finding(
-                    code="python.naive_time",
-                    evidence={"line": call.lineno},
-                    message=f"line {call.lineno} sets a pytz zone as tzinfo, which gives the zone's local mean time",
-                    hint="Use zone.localize(…), or zoneinfo.ZoneInfo.",
-                )
+        zone = keyword_of(call, "tzinfo") if origin.rpartition(".")[2] in ("datetime", "replace") else None
+        if isinstance(zone, ast.Call) and program.flow.origin(zone.func) == "pytz.timezone":
+            yield Finding(
+                code="python.naive_time",
+                evidence={"line": call.lineno},
+                message=f"line {call.lineno} sets a pytz zone as tzinfo, which gives the zone's local mean time",
+                hint="Use zone.localize(…), or zoneinfo.ZoneInfo.",
+            )
 
 
 def _comparisons(program: Program) -> Iterator[tuple[ast.Compare, ast.expr, ast.cmpop, ast.expr]]:
@@ -240,7 +235,7 @@ def _reads_rows(program: Program, node: ast.expr, depth: int = 0) -> bool:
 
 def _text_key(program: Program, call: ast.Call) -> str:
     """Return what `max`, `min` or `sorted` compares, if it is a column of texts whose name says number."""
-    key = next((keyword.value for keyword in call.keywords if keyword.arg == "key"), None)
+    key = keyword_of(call, "key")
     if isinstance(key, ast.Lambda):
         compared = element = key.body
     elif key is None and len(call.args) == 1:

@@ -154,23 +154,15 @@ def table_unused(c: Context) -> Iterator[Finding]:
 def _used_beside_joins(select: Select, alias: str) -> bool:
     joining = {one.place[1] for one, _ in select.joins() if one.alias == alias}
     # Columns of ON relate tables; a table of which nothing else is used only drops or repeats rows.
-    in_joins = [column for join in select.node.args.get("joins") or () for column in join.find_all(exp.Column)]
-    in_joins_ids = {id(column) for column in in_joins}
+    in_joins = {id(each) for join in select.node.args.get("joins") or () for each in join.find_all(exp.Column)}
     for column in select.node.find_all(exp.Column):
-        if column.table != alias or id(column) in in_joins_ids:
+        if column.table != alias:
             continue
-        ref = select.ref(column)
-        comparison = column.parent
-        joined = (
-            isinstance(comparison, exp.EQ)
-            and isinstance(comparison.left, exp.Column)
-            and isinstance(comparison.right, exp.Column)
-        )
-        if not joined or ref is None or ref.place[1] not in joining:
+        other = column.parent
+        equal = isinstance(other, exp.EQ) and all(isinstance(each, exp.Column) for each in (other.left, other.right))
+        if not (id(column) in in_joins or equal) or column.name.casefold() not in joining:
             return True
-    return any(column.table == alias and column.name.casefold() not in joining for column in in_joins) or any(
-        isinstance(each, exp.Count) and isinstance(each.this, exp.Star) for each in own(select.node, exp.Count)
-    )
+    return any(isinstance(each.this, exp.Star) for each in own(select.node, exp.Count))
 
 
 def outer_join(c: Context) -> Iterator[Finding]:
