@@ -386,17 +386,13 @@ def test_a_step_is_found_by_any_of_its_records(traced):
     assert trace.structure.step_at(0) is None
 
 
-def test_the_loops_around_a_step_are_known(traced):
-    structure = traced("for i in range(2):\n    for j in range(2):\n        pass\n").structure
+def test_a_loop_in_a_loop_counts_its_iterations_anew(traced):
+    outer = traced("for i in range(2):\n    for j in range(2):\n        pass\n").structure.roots[0].body[0]
 
-    inner = [step for step in structure.steps if step.line == 3]
+    inner = [iteration.body[0] for iteration in outer.iterations]
 
-    assert [[iteration.number for _, iteration in structure.loops_of(step)] for step in inner] == [
-        [1, 1],
-        [1, 2],
-        [2, 1],
-        [2, 2],
-    ]
+    assert [iteration.number for iteration in outer.iterations] == [1, 2]
+    assert [[(each.number, each.body[0].line) for each in loop.iterations] for loop in inner] == [[(1, 3), (2, 3)]] * 2
 
 
 def test_the_iteration_that_a_generator_waits_in_after_a_fold_is_one_of_its_loop(recorded):

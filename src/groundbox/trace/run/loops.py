@@ -1,4 +1,4 @@
-"""Lines of an activation grown into steps and loops: the second half of deriving a trace's structure.
+"""Records of an activation grown into steps and loops.
 
 The lines of a frame come in the order in which they ran. Each is placed in the frame's code; lines of one execution
 of a statement are one step; open loops are kept on a stack. What a step did (a test that held, a loop that ended)
@@ -8,31 +8,19 @@ is settled when the next line of the frame, or its end, is known.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from groundbox.trace.record import schema
 from groundbox.trace.record.schema import Record
 from groundbox.trace.record.syntax import Place, always_true, within_code
 from groundbox.trace.run.conditions import condition_of
-from groundbox.trace.run.lines import Entry, FoldedLoop, Visit
 from groundbox.trace.run.structure import Activation, Folded, Iteration, Loop, Node, Step
 
 LoopStatement = ast.For | ast.AsyncFor | ast.While
 UNWIND: Final = "unwind"
 OPEN: Final = "open"
 _ENDS_OF_ITERATION: Final = ("StopIteration", "StopAsyncIteration")
-
-
-def grow(activation: Activation, entries: Sequence[Entry], records: Sequence[Record]) -> None:
-    """Give an activation its body."""
-    grower = _Grower(activation, records)
-    for entry in entries:
-        if isinstance(entry, Visit):
-            grower.visit(entry)
-        else:
-            grower.fold(entry)
-    grower.finish()
 
 
 class _Open:
@@ -69,70 +57,177 @@ class _Open:
             self.open_fold = None
 
 
-class _Grower:
+class _Fold(NamedTuple):
+    """Iterations that were left out, as long as nothing of the frame's own has come after them.
+
+    Attributes:
+        line: Of the loop's header.
+        opened: The loop; None for the folded line of a generator expression, which is no loop of the tree.
+    """
+
+    line: int
+    opened: _Open | None
+
+
+class Grower:
+    """Grows one activation out of the records of its frame, which it is given in their order."""
+
     def __init__(self, activation: Activation, records: Sequence[Record]) -> None:
-        self._activation = activation
+        self.activation = activation
         self._records = records
         self._code = activation.code
         self._open: list[_Open] = []
         self._step: Step | None = None
         self._place: Place | None = None
-        self._visits: list[Visit] = []
+        self._line = 0
+        self._begun: dict[int, int] = {}
+        """By line: the loops of which the step began an iteration, with its number."""
+        self._ended: dict[int, int] = {}
+        """By line: the loops that the step found at their end, and after how many iterations."""
+        self._fold: _Fold | None = None
+        self._effects: list[int] = []
+        """What takes the next effects: of the step, or of a fold; those before the first line have no step."""
         self._withs: list[ast.stmt] = []
         self._raised: list[Step] = []
 
-    def visit(self, visit: Visit) -> None:
-        """The next line record."""
-        place = None if self._code is None else self._code.place(visit.line)
-        # A call over five lines has a line event for most of them, and the first one once more at its end.
-        if self._goes_on(visit, place):
-            self._visits.append(visit)
-            return
-        # Made before the step under way is settled: where it goes is what settles it.
-        step = self._new_step(visit, place)
-        self._settle(step.line if place is None else visit.line, place, "")
-        self._enter(place, step)
-        self._step, self._place, self._visits = step, place, [visit]
+    # Records
 
-    def fold(self, entry: FoldedLoop) -> None:
-        """Iterations that were not recorded."""
-        place = None if self._code is None else self._code.place(entry.line)
-        entry.fold.effects = tuple(entry.effects)
-        # A generator expression is folded, too, and is no loop of the tree.
+    def take_effects(self, refs: Sequence[int]) -> None:
+        """Objects, changes and output that the next record of the frame came with."""
+        self._effects.extend(refs)
+
+    def take_call(self, called: Activation) -> None:
+        """A call that the frame made."""
+        if (step := self._current) is not None:
+            step.calls.append(called)
+
+    def take(self, t: int, record: Record) -> None:
+        """The next record, unless it is a call."""
+        handler = _HANDLERS.get(type(record))
+        if handler is not None:
+            handler(self, t, record)
+
+    def finish(self, t: int, outcome: str) -> None:
+        """The activation has ended at record `t`, or the trace has before it."""
+        self.activation.outcome = outcome
+        self._close(t)
+        # The lines of a folded call left no record; what they changed stands before its end.
+        if self.activation.folded is not None and outcome != OPEN:
+            self.activation.folded.effects = self._effects
+        self._settle(None, None, outcome)
+        self._close_above(0, None, outcome)
+
+    @property
+    def _current(self) -> Step | None:
+        """The step that the next records belong to; none right after a fold."""
+        return None if self._fold is not None else self._step
+
+    def _close(self, t: int) -> None:
+        """The current step has lasted until record `t`."""
+        if (step := self._current) is not None:
+            step.last = t - 1
+
+    def _take_line(self, t: int, record: schema.Line | schema.Yield) -> None:
+        self._close(t)
+        self._fold = None
+        place = None if self._code is None else self._code.place(record.n)
+        step = self._step
+        # A call over five lines has a line event for most of them, and the first one once more at its end.
+        if step is None or not self._goes_on(record.n, place):
+            # Made before the step under way is settled: where it goes is what settles it.
+            step = self._new_step(t, record.n, place)
+            self._settle(record.n, place, "")
+            self._enter(place, step)
+            self._step, self._place, self._begun, self._ended = step, place, {}, {}
+        step.records.append(t)
+        step.last = t
+        self._line, self._effects = record.n, step.effects
+
+    def _take_effect(self, t: int, record: Record) -> None:
+        self._effects.append(t)
+
+    def _take_yield(self, t: int, record: schema.Yield) -> None:
+        if self._fold is not None:
+            if record.n == self._fold.line:
+                # The header itself gives the values, as that of a generator expression does: the frame waits on it, in
+                # the middle of a further iteration.
+                if self._fold.opened is not None:
+                    self._fold.opened.open_fold = self._fold.opened.loop.folds[-1]
+                self._effects = []
+                return
+            # A value that came out of the iteration after a fold; the line that gave it has no record.
+            self._take_line(t, record)
+        if self._step is not None:
+            # The `yield` is part of its line, unlike what ends a line otherwise.
+            self._step.last = t
+            self._step.yields.append(t)
+
+    def _take_resume(self, t: int, record: schema.Resume) -> None:
+        if (step := self._current) is not None:
+            step.resumes.append(t)
+
+    def _take_raise(self, t: int, record: schema.Raise) -> None:
+        if (step := self._current) is not None:
+            step.raised = t
+
+    def _take_test(self, t: int, record: schema.Test) -> None:
+        if (step := self._current) is not None:
+            step.tests.append(t)
+
+    def _take_iteration(self, t: int, record: schema.Iteration) -> None:
+        if self._fold is None:
+            self._begun[record.n] = max(record.number, self._begun.get(record.n, 0))
+
+    def _take_ended(self, t: int, record: schema.Ended) -> None:
+        if self._fold is None:
+            self._ended[record.n] = max(record.iterations, self._ended.get(record.n, -1))
+        elif self._fold.line == record.n and self._fold.opened is not None:
+            self._fold.opened.ended = record.iterations
+
+    def _take_fold(self, t: int, record: schema.Fold) -> None:
+        """Iterations that were not recorded, or the body of the whole call."""
+        self._close(t)
+        folded = Folded(record=t, iterations=record.iterations, steps=record.steps, calls=record.calls)
+        if record.what == "call":
+            self.activation.folded = folded
+            self._effects = []
+            return
+        self._effects = folded.effects
+        place = None if self._code is None else self._code.place(record.n)
         if place is None or not isinstance(place.statement, LoopStatement):
+            self._fold = _Fold(record.n, None)
             return
         top = self._open[-1] if self._open else None
         if top is not None and top.pending is not None and top.loop.statement is place.statement:
             # The header of the iteration before, whose body stands on the same line.
-            self._take(top.pending)
             top.begin(top.pending)
         else:
-            self._settle(entry.line, place, "")
+            self._settle(record.n, place, "")
             self._close_above(self._common(place, own=True), place, "")
             self._open_missing(place, own=True)
         top = self._open[-1]
         top.close_fold()
         top.just_folded = True
-        top.open_fold = entry.fold if entry.gave else None
-        top.ended = entry.ended
-        entry.fold.after = top.loop.count
-        top.loop.folds.append(entry.fold)
+        top.ended = -1
+        folded.after = top.loop.count
+        top.loop.folds.append(folded)
+        self._fold = _Fold(record.n, top)
         # Nothing of what ran in the fold is known, not even its last line.
         self._step = self._place = None
 
-    def finish(self) -> None:
-        """The activation has ended, or the trace has."""
-        end = self._activation.outcome
-        self._settle(None, None, end)
-        self._close_above(0, None, end)
+    def _take_end(self, t: int, record: schema.Return | schema.Unwind) -> None:
+        self.activation.last = t
+        if isinstance(record, schema.Return):
+            self.activation.value = record.v
+        self.finish(t, "return" if isinstance(record, schema.Return) else UNWIND)
 
     # Steps
 
-    def _goes_on(self, visit: Visit, place: Place | None) -> bool:
+    def _goes_on(self, line: int, place: Place | None) -> bool:
         """Return whether a line is another one of the same execution of the same statement."""
-        if place is None or place is not self._place or self._step is None:
+        if place is None or place is not self._place:
             return False
-        again = visit.line == self._visits[-1].line
+        again = line == self._line
         # `for x in xs: f(x)` comes to its line once for each item: the same line again is the next iteration.
         if isinstance(place.statement, LoopStatement) and place.part in ("loop", "test") and place.inline:
             return not again
@@ -146,30 +241,11 @@ class _Grower:
         owner = place.within[-1].owner
         return isinstance(owner, ast.While) and always_true(owner.test) and len(owner.body) == 1
 
-    def _take(self, step: Step) -> None:
-        """Everything that belongs to a step is known."""
-        visits = self._visits
-        step.last = visits[-1].last
-        step.records = tuple(visit.record for visit in visits)
-        step.effects = tuple(t for visit in visits for t in visit.effects)
-        step.calls = tuple(call for visit in visits for call in visit.calls)
-        step.tests = tuple(t for visit in visits for t in visit.tests)
-        step.yields = tuple(t for visit in visits for t in visit.yields)
-        step.resumes = tuple(t for visit in visits for t in visit.resumes)
-        raises = [t for visit in visits for t in visit.raises]
-        step.raised = raises[-1] if raises else None
-
-    def _new_step(self, visit: Visit, place: Place | None) -> Step:
-        step = Step(
-            step=visit.record, frame=self._activation.frame, line=visit.line, last=visit.last, records=(visit.record,)
-        )
+    def _new_step(self, t: int, line: int, place: Place | None) -> Step:
+        step = Step(step=t, frame=self.activation.frame, line=line, last=t)
         if place is not None:
-            step.statement, step.part, step.clause, step.inline = (
-                place.statement,
-                place.part,
-                place.clause,
-                place.inline,
-            )
+            step.statement, step.part, step.clause = place.statement, place.part, place.clause
+            step.inline = place.inline
             step.line = place.first
             # Control comes back to a `with` when its block is over: `__exit__` is called on its line.
             step.leaving = place.part == "with" and place.statement in self._withs
@@ -182,7 +258,6 @@ class _Grower:
         step, before = self._step, self._place
         if step is None:
             return
-        self._take(step)
         step.branch = line
         # A `raise` without an exception lets the one before go on, and no record says so.
         if (step.raised is not None or isinstance(step.statement, ast.Raise)) and step not in self._raised:
@@ -231,14 +306,14 @@ class _Grower:
         header, before = top.pending, self._place
         assert before is not None
         line = top.loop.line
-        number = max((visit.begun.get(line, 0) for visit in self._visits), default=0)
+        number = self._begun.get(line, 0)
         # What the recorder counted comes first; the lines decide only where it says nothing.
         if before.inline and isinstance(top.loop.statement, ast.While):
             self._settle_inline_while(top, header, end)
         elif number:
             top.begin(header, number)
-        elif self._ended(line) >= 0:
-            top.loop.counted = self._ended(line)
+        elif line in self._ended:
+            top.loop.counted = self._ended[line]
             self._end_by_header(top, header, end)
         elif place is not None and place.inside(top.loop.statement, "body"):
             top.begin(header)
@@ -246,10 +321,6 @@ class _Grower:
             self._settle_inline_header(top, header, place, end)
         else:
             self._end_by_header(top, header, end)
-
-    def _ended(self, line: int) -> int:
-        """After how many iterations the step told the end of the loop in this line; -1 if it did not."""
-        return max((visit.ended.get(line, -1) for visit in self._visits), default=-1)
 
     def _settle_inline_header(self, top: _Open, header: Step, place: Place | None, end: str) -> None:
         again = place is self._place and place is not None
@@ -269,8 +340,8 @@ class _Grower:
 
     def _settle_inline_while(self, top: _Open, header: Step, end: str) -> None:
         """The next test of a `while` on one line is made before its line event, which there is only if it holds."""
-        ended = self._ended(top.loop.line) >= 0
-        if top.headerless or top.loop.iterations or any(top.loop.line in visit.begun for visit in self._visits):
+        ended = top.loop.line in self._ended
+        if top.headerless or top.loop.iterations or top.loop.line in self._begun:
             header.condition = True
             top.begin(header)
             if ended:
@@ -338,7 +409,7 @@ class _Grower:
             assert opened.iteration is not None
             opened.iteration.body.append(node)
             return
-        self._activation.body.append(node)
+        self.activation.body.append(node)
 
     def _common(self, place: Place, *, own: bool) -> int:
         """Return how many of the open loops the place is in (or is the header of)."""
@@ -433,3 +504,19 @@ def _breaks(loop: LoopStatement, wanted: ast.Break) -> bool:
         else:
             waiting.extend(ast.iter_child_nodes(node))
     return False
+
+
+_HANDLERS: Final[Mapping[type[Record], Any]] = {
+    schema.Line: Grower._take_line,
+    schema.Set: Grower._take_effect,
+    schema.Del: Grower._take_effect,
+    schema.Return: Grower._take_end,
+    schema.Unwind: Grower._take_end,
+    schema.Yield: Grower._take_yield,
+    schema.Resume: Grower._take_resume,
+    schema.Raise: Grower._take_raise,
+    schema.Fold: Grower._take_fold,
+    schema.Test: Grower._take_test,
+    schema.Iteration: Grower._take_iteration,
+    schema.Ended: Grower._take_ended,
+}

@@ -58,19 +58,19 @@ class Step:
     frame: int
     line: int
     last: int
-    records: tuple[int, ...] = ()
+    records: list[int] = dataclasses.field(default_factory=list)
     statement: ast.stmt | None = None
     part: str = ""
     clause: ast.ExceptHandler | ast.match_case | None = None
-    effects: tuple[int, ...] = ()
-    calls: tuple[Activation, ...] = ()
+    effects: list[int] = dataclasses.field(default_factory=list)
+    calls: list[Activation] = dataclasses.field(default_factory=list)
     condition: bool | None = None
     branch: int | None = None
     raised: int | None = None
     handled: int | None = None
-    tests: tuple[int, ...] = ()
-    yields: tuple[int, ...] = ()
-    resumes: tuple[int, ...] = ()
+    tests: list[int] = dataclasses.field(default_factory=list)
+    yields: list[int] = dataclasses.field(default_factory=list)
+    resumes: list[int] = dataclasses.field(default_factory=list)
     leaving: bool = False
     inline: bool = False
 
@@ -100,7 +100,7 @@ class Folded:
     iterations: int = 0
     steps: int = 0
     calls: int = 0
-    effects: tuple[int, ...] = ()
+    effects: list[int] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
@@ -176,7 +176,6 @@ class Activation:
         last: Its `return` or `unwind` record, or its last record when it is open.
         depth: 1 for a call by no user code, and one more than its caller's else.
         folded: Set when its body ran without records.
-        before: Effects before its first line.
     """
 
     frame: int
@@ -194,7 +193,6 @@ class Activation:
     last: int
     depth: int = 1
     folded: Folded | None = None
-    before: tuple[int, ...] = ()
 
     @property
     def node(self) -> ast.AST | None:
@@ -238,17 +236,14 @@ class Structure:
         activations: By frame.
         roots: Activations that no user code called, in order: the module or the function that was called, then
             threads and whatever else began by itself.
-        loose: Effects that belong to no activation.
     """
 
-    def __init__(self, syntax: Syntax, activations: Mapping[int, Activation], loose: Sequence[int]) -> None:
+    def __init__(self, syntax: Syntax, activations: Mapping[int, Activation]) -> None:
         self.syntax = syntax
         self.activations = activations
         self.roots = tuple(a for a in activations.values() if a.parent == 0)
-        self.loose = tuple(loose)
         self._steps: list[Step] | None = None
         self._starts: list[int] = []
-        self._loops: dict[int, tuple[tuple[Loop, Iteration | None], ...]] | None = None
 
     def root(self, name: str) -> Activation | None:
         """The first activation of a code that no user code called, as of `<module>`; None if there is none."""
@@ -287,41 +282,11 @@ class Structure:
             at -= 1
         return steps[at] if at >= 0 else None
 
-    def loops_of(self, step: Step) -> tuple[tuple[Loop, Iteration | None], ...]:
-        """The loops that a step is part of, the outermost first; with None for the header that ended a loop."""
-        if self._loops is None:
-            self._loops = {}
-            for activation in self.activations.values():
-                _note_loops(activation.body, self._loops)
-        return self._loops.get(step.step, ())
-
-
-def _note_loops(body: Sequence[Node], found: dict[int, tuple[tuple[Loop, Iteration | None], ...]]) -> None:
-    waiting: list[tuple[Sequence[Node], tuple[tuple[Loop, Iteration | None], ...]]] = [(body, ())]
-    while waiting:
-        nodes, around = waiting.pop()
-        for node in nodes:
-            if isinstance(node, Step):
-                found[node.step] = around
-                continue
-            if node.closing is not None:
-                found[node.closing.step] = (*around, (node, None))
-            for iteration in node.iterations:
-                inner = (*around, (node, iteration))
-                if iteration.header is not None:
-                    found[iteration.header.step] = inner
-                waiting.append((iteration.body, inner))
-
 
 def derive(trace: Trace) -> Structure:
     """The structure of a trace; `trace.structure` keeps it."""
-    # Here, since both build on the classes of this file.
-    from groundbox.trace.run.lines import Gathered
-    from groundbox.trace.run.loops import grow
+    # Here, since it builds on the classes of this file.
+    from groundbox.trace.run.lines import grown
 
     syntax = syntax_of(trace.source)
-    gathered = Gathered(trace.records)
-    for frame, activation in gathered.activations.items():
-        activation.code = syntax.code(activation.name, activation.line)
-        grow(activation, gathered.entries[frame], gathered.records)
-    return Structure(syntax, gathered.activations, gathered.loose)
+    return Structure(syntax, grown(trace.records, syntax))
