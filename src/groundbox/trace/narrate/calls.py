@@ -168,7 +168,7 @@ class Calls:
         telling = self._telling
         # `return self.items` of a list that was told is the same list.
         value = telling.told_text(activation.value) if why and why.alias else telling.text(activation.value)
-        told = claim(ClaimKind.RETURN, [activation.last], activation.frame, activation.short_name, value)
+        told = claim(ClaimKind.RETURN, [activation.last], activation.frame, activation.short_name, value, why=why)
         title = self._titles[activation.frame]
         if why is not None and why.chain is not None and (why.result is None or why.result == value):
             text = telling.voice.say("return.workings", function=title, workings=why.chain, value=value)
@@ -185,7 +185,7 @@ class Calls:
             why = where.returning[-1].returned
             function = f"`{activation.short_name}`"
             value = telling.text(activation.value)
-            told = claim(ClaimKind.RETURN, [activation.last], activation.frame, activation.short_name, value)
+            told = claim(ClaimKind.RETURN, [activation.last], activation.frame, activation.short_name, value, why=why)
             if why is not None and why.chain and not why.alias and why.result in (None, value):
                 draft.say(telling.voice.say("return.entry", function=function, workings=why.chain, value=value), told)
             elif draft.has_conditions:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from groundbox.trace.narrate.explanation import Worded
 from groundbox.trace.narrate.phrases import Voice, counted
 from groundbox.trace.narrate.reasons import ValueReason
 from groundbox.trace.record.schema import Mutate, V
@@ -22,6 +21,21 @@ MAX_ITEM: Final = 60
 """Characters of one item."""
 MAX_PLACES: Final = 4
 """Changed places that are told one by one."""
+
+
+class Change(NamedTuple):
+    """Words for a change.
+
+    Attributes:
+        subject: The object, or the place in it.
+        value: What is new there, or went.
+        why: How the new value came about, if the words say so.
+    """
+
+    text: str
+    subject: str
+    value: str
+    why: ValueReason | None = None
 
 
 class Place(NamedTuple):
@@ -119,7 +133,7 @@ def _removed(state: State, held: Obj, record: Mutate) -> tuple[str, ...]:
     return tuple(state.text(item[0], MAX_ITEM) for item in found if item is not None)
 
 
-def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str, ValueReason]) -> list[Worded]:
+def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str, ValueReason]) -> list[Change]:
     """Clauses about a change that `state` already has.
 
     Args:
@@ -151,26 +165,28 @@ def _is_better_whole(state: State, change: Note) -> bool:
     return len(change.places) > MAX_PLACES or len(state.text({"ref": change.label}, 10_000)) <= MAX_WHOLE
 
 
-def _placed(voice: Voice, change: Note, place: Place, path: str, whys: Mapping[str, ValueReason]) -> Worded:
+def _placed(voice: Voice, change: Note, place: Place, path: str, whys: Mapping[str, ValueReason]) -> Change:
     subject = f"{path}.{place.key_text}" if change.type in ("object", "class") else f"{path}[{place.key_text}]"
     value = place.text
     # Texts that are cut may be alike where the values are not.
     if place.old == value and "…" not in value and "<" not in value:
-        return Worded(voice.say("item.same", name=f"`{subject}`", value=value), subject, value)
+        return Change(voice.say("item.same", name=f"`{subject}`", value=value), subject, value)
     why = whys.get(subject)
     if why is not None and why.by is not None and why.result == value and place.old is not None:
         kind = "value.grows" if why.sign == "+" else "value.falls"
-        return Worded(voice.say(kind, name=f"`{subject}`", old=place.old, value=value, by=why.by), subject, value)
+        text = voice.say(kind, name=f"`{subject}`", old=place.old, value=value, by=why.by)
+        return Change(text, subject, value, why)
     if why is not None and why.chain is not None and why.result == value:
-        return Worded(voice.say("value.workings", name=f"`{subject}`", workings=why.chain, value=value), subject, value)
+        text = voice.say("value.workings", name=f"`{subject}`", workings=why.chain, value=value)
+        return Change(text, subject, value, why)
     if place.old is None or place.old == value:
         kind = "item.new" if change.type == "dict" and place.known_to_be_new else "value.new"
-        return Worded(voice.say(kind, name=f"`{subject}`", value=value), subject, value)
+        return Change(voice.say(kind, name=f"`{subject}`", value=value), subject, value)
     text = voice.say("value.changes", name=f"`{subject}`", old=place.old, value=value)
-    return Worded(text, subject, value)
+    return Change(text, subject, value)
 
 
-def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[str, ValueReason]) -> Worded:
+def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[str, ValueReason]) -> Change:
     new = list(change.texts)
     # A splice says where; whether it was an append or a pop is seen by the old length.
     at_end = change.start + len(change.gone) == change.old_length
@@ -180,23 +196,23 @@ def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[
         # The end first: an item put into an empty list is appended.
         kind = "append" if at_end else "prepend" if change.start == 0 else "insert"
         item = new[0]
-        why = whys.get(f"{path}.append")
-        if kind == "append" and why is not None and why.chain is not None and why.result == item:
-            item = f"{why.chain} = {item}"
+        why = whys.get(f"{path}.append") if kind == "append" else None
+        why = why if why is not None and why.chain is not None and why.result == item else None
+        item = item if why is None else f"{why.chain} = {item}"
         text = voice.say(f"list.{kind}", item=item, name=where, index=str(change.start), **now)
-        return Worded(text, path, new[0])
+        return Change(text, path, new[0], why)
     if len(change.gone) == 1 and change.gone[0] and not change.items:
         kind = "pop" if at_end else "pop_first" if change.start == 0 else "pop_at"
         kind = "pop_only" if change.old_length == 1 else kind
         text = voice.say(f"list.{kind}", item=change.gone[0], name=where, index=str(change.start), **now)
-        return Worded(text, path, change.gone[0])
+        return Change(text, path, change.gone[0])
     if not change.gone and at_end and 1 < len(change.items) <= MAX_PLACES:
         items = ", ".join(new)
-        return Worded(voice.say("list.extend", items=_and(new), name=where, **now), path, items)
+        return Change(voice.say("list.extend", items=_and(new), name=where, **now), path, items)
     return _whole(state, change, path)
 
 
-def _items(voice: Voice, state: State, change: Note, path: str) -> Worded:
+def _items(voice: Voice, state: State, change: Note, path: str) -> Change:
     now = _now(state, change.label)
     if len(change.gone or change.items) > MAX_PLACES:
         return _whole(state, change, path)
@@ -204,16 +220,16 @@ def _items(voice: Voice, state: State, change: Note, path: str) -> Worded:
     if change.type == "dict":
         kind = "dict.remove"
     elif change.type in ("object", "class"):
-        return Worded(f"the attribute `{path}.{texts[0]}` is deleted", path, ", ".join(texts))
+        return Change(f"the attribute `{path}.{texts[0]}` is deleted", path, ", ".join(texts))
     else:
         kind = f"set.{change.op}"
     kind += ".several" if len(texts) > 1 else ""
-    return Worded(voice.say(kind, item=_and(texts), name=f"`{path}`", **now), path, ", ".join(texts))
+    return Change(voice.say(kind, item=_and(texts), name=f"`{path}`", **now), path, ", ".join(texts))
 
 
-def _whole(state: State, change: Note, path: str) -> Worded:
+def _whole(state: State, change: Note, path: str) -> Change:
     value = state.text({"ref": change.label}, 2 * MAX_WHOLE)
-    return Worded(f"`{path}` is now {value}", path, value)
+    return Change(f"`{path}` is now {value}", path, value)
 
 
 def _now(state: State, label: int) -> dict[str, str]:

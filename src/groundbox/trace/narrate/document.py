@@ -13,11 +13,12 @@ import bisect
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple
 
+from groundbox.trace.narrate.explanation import Reason
 from groundbox.trace.narrate.narration import Claim, ClaimKind, Narration, Sentence
 from groundbox.trace.narrate.phrases import Phrase
-from groundbox.trace.narrate.reasons import parallel
+from groundbox.trace.narrate.reasons import ValueReason
 from groundbox.trace.record import schema
 from groundbox.trace.record.quoting import code_spans
 from groundbox.trace.record.reading import Trace
@@ -30,7 +31,6 @@ _ITERATIONS: Final = re.compile(r"iterations? (\d+)(?: to (\d+))?")
 _SAME: Final = re.compile(r"(?:the same|is the) ([A-Za-z_]\w*)(?:\.\w+)* (?:as|that)\b")
 _TIMES: Final = re.compile(r"\d+ times?$")
 _LINE: Final = re.compile(r"line \d+")
-_RELATION: Final = re.compile(r" (==|!=|<=|>=|<|>|is not in|is in|is not|is|=) ")
 _CHANGES: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out)
 _ENDS: Final = (schema.Return, schema.Unwind, schema.Yield)
 
@@ -179,29 +179,6 @@ class _Facts:
                 return record.n
         return 0
 
-    def _source_of(self, claim: Claim, target: str) -> str | None:
-        """The code that a target got its value from."""
-        line = self._line(claim.frame, claim.refs[-1])
-        for node in _statements(self._tree).get(line, ()):
-            match node:
-                case ast.Assign(targets=targets, value=value):
-                    for place, item in (pair for each in targets for pair in parallel(each, value)):
-                        # The place of an item or attribute is told by values of its indexes, and is not compared.
-                        if place.id == target if isinstance(place, ast.Name) else not target.isidentifier():
-                            return ast.unparse(item)
-                case ast.AnnAssign(value=value) if value is not None:
-                    return ast.unparse(value)
-                # `x += 1` has its value from `x + 1`.
-                case ast.AugAssign(target=place, op=op, value=value):
-                    left = expression_of(ast.unparse(place))
-                    return ast.unparse(ast.BinOp(left=left, op=op, right=value))
-                case ast.Return(value=value) if value is not None and not target:
-                    return ast.unparse(value)
-                # The item of `xs.append(x + 1)`, asked for as the target `xs.append()`.
-                case ast.Expr(value=ast.Call(args=[argument])) if target.endswith("()"):
-                    return ast.unparse(argument)
-        return None
-
     # kinds of claims
 
     def _value(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
@@ -218,7 +195,7 @@ class _Facts:
         """`` `x` is 3``, `` `x` = 3``, `` `x` takes the values 1, 2, 3``, `` `x` is deleted``."""
         refs, name, value = claim.refs, claim.subject, claim.value
         if "call" in said.slots:
-            yield from self._called(claim, *said.slots["call"])
+            yield self._called(claim, said)
             if said.kind == "value.is_call.again":
                 name, call = (said.slots[slot][0].strip("`") for slot in ("name", "call"))
                 yield Fact("value", name, call, self._post(claim), 0, len(said))
@@ -244,56 +221,51 @@ class _Facts:
 
     def _came_about(self, claim: Claim, said: Phrase, name: str) -> Iterator[Fact]:
         """Yield what a clause says of a value besides itself: what was before, and where it came from."""
-        slots, value = said.slots, claim.value
+        slots, value, why = said.slots, claim.value, claim.why
         # Before the line's first change: `a, b = b, a + b` reads both as they were.
         before = self._pre(claim.refs[-1])
         if "old" in slots:
             yield _slot("value", name, slots["old"][0], before, said, "old")
         if "workings" in slots:
-            yield from self._chain(claim, *slots["workings"], value, before, name)
-        if "by" in slots:
+            yield from self._chain(*slots["workings"], value, before, _source(why))
+        if "by" in slots and isinstance(why, ValueReason) and isinstance(why.node, ast.BinOp):
             text, at = slots["by"]
             # `` `xs[i]` = 5``: the code of what is added, where it is told, and its value.
             chain, _, added = text.rpartition(" = ")
             end = at + len(text)
-            for statement in _statements(self._tree).get(self._line(claim.frame, claim.refs[-1]), ()):
-                if isinstance(statement, ast.AugAssign):
-                    operand = ast.unparse(statement.value)
-                    if chain:
-                        yield from self._chain(claim, chain, at, added, before, name, operand)
-                    # Of a constant only the sum that it is part of can be claimed.
-                    if isinstance(statement.value, ast.Constant):
-                        yield Fact("value", self._source_of(claim, name) or "", value, before, end - len(added), end)
-                    else:
-                        yield Fact("value", operand, added, before, end - len(added), end)
-                    break
+            operand = ast.unparse(why.node.right)
+            if chain:
+                yield from self._chain(chain, at, added, before, operand)
+            # Of a constant only the sum that it is part of can be claimed.
+            if isinstance(why.node.right, ast.Constant):
+                yield Fact("value", _source(why), value, before, end - len(added), end)
+            else:
+                yield Fact("value", operand, added, before, end - len(added), end)
         if "call" in slots:
-            yield from self._called(claim, *slots["call"])
+            yield self._called(claim, said)
         if "other" in slots:
             other = slots["other"][0].strip("`")
             yield Fact("test", f"{name} is {other}", "True", self._post(claim), 0, len(said))
             yield _slot("value", other, value, self._post(claim), said, "other")
 
-    def _chain(
-        self, claim: Claim, text: str, at: int, value: str, step: int, target: str, source: str | None = None
-    ) -> Iterator[Fact]:
-        """`` `a + b` = 1 + 2``: code that gives a value, and the same with values in place of names."""
+    def _chain(self, text: str, at: int, value: str, step: int, source: str) -> Iterator[Fact]:
+        """`` `a + b` = 1 + 2``: code that gives a value, and the same with values in place of names.
+
+        Args:
+            source: The code as the program has it.
+        """
         code = _CODE.match(text)
         rest = text[code.end() :].removeprefix(" = ") if code else text
         if code is not None:
-            written = source or self._source_of(claim, target)
-            source = code[1]
-            # `xs[2] + 1` is told for `xs[i] + 1` of the program: both are claimed, the one of the other.
-            if written is not None and not self._is_written(code[1]):  # with values in place of names
-                source = written
+            if self._is_written(code[1]):
+                source = code[1]
+            else:  # `xs[2] + 1` is told for `xs[i] + 1` of the program: both are claimed, the one of the other
                 yield Fact("value", source, code[1], step, at, at + code.end())
             if value.startswith("the same "):
                 yield Fact("value", source, "", None, at, at + code.end())
             else:
                 yield Fact("value", source, value, step, at, at + code.end())
-        if rest and source is None:
-            source = self._source_of(claim, target)
-        if rest and source is not None:
+        if rest:
             start = at + len(text) - len(rest)
             yield Fact("value", source, rest, step, start, start + len(rest))
 
@@ -301,32 +273,10 @@ class _Facts:
         """Return whether an expression stands in the program."""
         return _unparsed(code) in _expressions(self._tree)
 
-    def _called(self, claim: Claim, text: str, at: int) -> Iterator[Fact]:
-        """The call that gave a value, of those that the line made before; the last one where several may be meant."""
-        code = text.strip("`")
-        name = _function_of(code)
-        found: list[int] = []
-        for ref in range(claim.refs[-1], -1, -1):
-            record = self._records[ref]
-            if isinstance(record, schema.Line) and record.f == claim.frame and found:
-                break
-            if isinstance(record, schema.Call) and record.p == claim.frame and _is_called(record, name):
-                found.append(ref)
-        if found:
-            # A line may call one function with several arguments; literals of the code tell which call is meant.
-            fits = [ref for ref in found if _has_arguments(self._records[ref], code)] or found
-            yield Fact("call", code, "", fits[self._place_of(claim, code, len(fits))], at, at + len(text))
-
-    def _place_of(self, claim: Claim, code: str, count: int) -> int:
-        """Return which of the calls of a line, the last one first, is written so; 0 where that is not known."""
-        name = _function_of(code)
-        for statement in _statements(self._tree).get(self._line(claim.frame, claim.refs[-1]), ()):
-            calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-            rows = sorted(((node.end_lineno or 0, node.end_col_offset or 0), ast.unparse(node)) for node in calls)
-            row = [written for _, written in rows if _function_of(written) == name]
-            if len(row) == count and row.count(_unparsed(code)) == 1:
-                return count - 1 - row.index(_unparsed(code))
-        return 0
+    def _called(self, claim: Claim, said: Phrase) -> Fact:
+        """The call that gave a value."""
+        assert isinstance(claim.why, ValueReason)
+        return _slot("call", said.slots["call"][0].strip("`"), "", claim.why.called, said, "call")
 
     def _condition(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         subject, value = claim.subject.strip("`"), claim.value
@@ -348,48 +298,17 @@ class _Facts:
             # The words that say how it came out: those on the longer side of the reason.
             first, last = (0, at) if at > len(said) - at - len(text) else (at + len(text), len(said))
             yield Fact("test", subject, value, step, first, last)
-            yield from self._reasons(claim, text, at, step)
+            yield from _reasons(claim, at, step)
         elif "number" in slots:
             text, at = slots["reason"]
-            inner = text.removeprefix(" (").removesuffix(")")
-            if inner.endswith(" is true"):
+            if claim.why is not None:
+                yield from _reasons(claim, at + len(" ("), step)
+            elif text:
                 yield Fact("test", subject, value, step, at, at + len(text))
-            elif inner:
-                yield from self._reasons(claim, inner, at + 2, step)
         elif slots:
             yield Fact("test", subject, value, step, 0, len(said))
         else:
-            yield from self._reasons(claim, said, 0, step)
-
-    def _reasons(self, claim: Claim, text: str, at: int, step: int) -> Iterator[Fact]:
-        """`7 % 2 = 1 and 1 != 0`: each part, as the condition's own with values in place of names."""
-        subject = claim.subject.strip("`")
-        for piece, place in _split(text, " and "):
-            start, end = at + place, at + place + len(piece)
-            yield from self._reason(subject, piece, step, start, end)
-
-    def _reason(self, subject: str, piece: str, step: int, start: int, end: int) -> Iterator[Fact]:
-        code = _CODE.match(piece)
-        rest = piece[code.end() :] if code else ""
-        if code and rest in (" is empty", " is not empty"):
-            yield Fact("test", f"not {_bracketed(code[1])}", str(rest == " is empty"), step, start, end)
-        elif code and rest in (" is not None", " is None"):
-            yield Fact("test", f"{_bracketed(code[1])}{rest}", "True", step, start, end)
-        elif code and rest.endswith(", not 0"):
-            value = rest.removeprefix(" is ").removesuffix(", not 0")
-            yield Fact("value", code[1], value, step, start, end)
-            yield Fact("test", f"{_bracketed(code[1])} != 0", "True", step, start, end)
-        elif code and rest.startswith(" is ") and not rest.startswith((" is in ", " is not ")) and "`" not in rest:
-            yield Fact("value", code[1], rest.removeprefix(" is "), step, start, end)
-        elif len(sides := _split_relation(piece)) == 3:
-            left, sign, right = sides
-            # As Python writes them; a single `=` of the narrator is an equality.
-            sign = {"is in": "in", "is not in": "not in", "=": "=="}.get(sign, sign)
-            said = f"{left.strip('`')} {sign} {right.strip('`')}"
-            if sign in ("is", "is not"):
-                yield Fact("test", said, "True", step, start, end)
-            else:
-                yield Fact("test", subject, said, step, start, end)
+            yield from _reasons(claim, 0, step)
 
     def _counted(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         """Yield how often a condition was true over iterations, or what a comprehension did with its items."""
@@ -426,8 +345,10 @@ class _Facts:
         source = ast.unparse(holder.generators[0].iter)
         kept = ast.ListComp(elt=holder.generators[0].target, generators=holder.generators)
         code = f"`{claim.subject}`"
+        row = claim.value
         if said.endswith(f" pass {code}"):
-            (row, _), (items, start), *_ = _split(said.removesuffix(f" pass {code}"), " of ")
+            start = len(f"{row} of ")
+            items = said[start:].removesuffix(f" pass {code}")
             # A range or a tuple is compared as the list of its items.
             shown = items if items.startswith("[") else f"list({items})"
             yield Fact("value", source, items, step, start, start + len(items))
@@ -435,7 +356,7 @@ class _Facts:
             yield Fact("value", ast.unparse(kept), value, step, 0, start)
             yield Fact("value", ast.unparse(kept), value, step, len(said) - len(code), len(said))
         elif said.startswith(f"{code} gives "):
-            row, _, items = said.removeprefix(f"{code} gives ").partition(" for the items ")
+            items = said.removeprefix(f"{code} gives {row} for the items ")
             made = ast.ListComp(elt=holder.elt, generators=holder.generators)
             start = len(said) - len(items)
             yield Fact("value", ast.unparse(kept), f"[{items}]", step, start, len(said))
@@ -481,7 +402,7 @@ class _Facts:
         elif kind == "exhausted":
             yield Fact("return", claim.subject, "", ref, 0, len(said))
         if "workings" in slots:
-            yield from self._chain(claim, *slots["workings"], claim.value, max(0, ref - 1), "")
+            yield from self._chain(*slots["workings"], claim.value, max(0, ref - 1), _source(claim.why))
 
     def _count(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         kind, slots, last = said.kind, said.slots, claim.refs[-1]
@@ -545,8 +466,8 @@ class _Facts:
         text, at = slots[item]
         shown = f"[{value}]" if several else value
         yield Fact("mutation", change, shown, ref, at + (0 if several else len(text) - len(value)), at + len(text))
-        if " = " in text and not several and text.endswith(f" = {value}") and len(text) > len(value) + 3:
-            yield from self._chain(claim, text[: -len(value) - 3], at, value, self._pre(ref), f"{path}.append()")
+        if claim.why is not None:
+            yield from self._chain(text.removesuffix(f" = {value}"), at, value, self._pre(ref), _source(claim.why))
         if "{index}" in _CHANGES_IN_CODE[kind] and f"index {index}" in said:
             yield _slot("mutation", change, value, ref, said, "index")
         yield from self._now(said, path, ref)
@@ -705,7 +626,20 @@ def _as_json(text: str, fact: Fact) -> dict[str, Any]:
     return made
 
 
-def _slot(kind: str, subject: str, value: str, step: int, said: Phrase, slot: str) -> Fact:
+def _source(why: ValueReason | Reason | None) -> str:
+    """The code that a value came from, as the program has it."""
+    return ast.unparse(why.node) if isinstance(why, ValueReason) and why.node is not None else ""
+
+
+def _reasons(claim: Claim, at: int, step: int) -> Iterator[Fact]:
+    """`7 % 2 = 1 and 1 != 0`: each part, as the condition's own with values in place of names."""
+    for ground in claim.why.grounds if isinstance(claim.why, Reason) else ():
+        for kind, subject, value in ground.says:
+            yield Fact(kind, subject or claim.subject.strip("`"), value, step, at, at + len(ground.text))
+        at += len(f"{ground.text} and ")
+
+
+def _slot(kind: str, subject: str, value: str, step: int | None, said: Phrase, slot: str) -> Fact:
     """A fact whose words are those of a slot."""
     text, at = said.slots[slot]
     return Fact(kind, subject, value, step, at, at + len(text))
@@ -758,45 +692,6 @@ def _changed(fact: Fact) -> str:
     return _CHANGE.sub("", fact.subject).removeprefix("del ")
 
 
-def _split(text: str, by: str) -> Iterator[tuple[str, int]]:
-    """Parts of a text with their places; what is quoted or in brackets is not split."""
-    start = 0
-    for at in _outside(text):
-        if text.startswith(by, at) and at >= start:
-            yield text[start:at], start
-            start = at + len(by)
-    yield text[start:], start
-
-
-def _split_relation(text: str) -> tuple[str, ...]:
-    """The sides of a comparison in words, and the sign between them."""
-    places = set(_outside(text))
-    for found in _RELATION.finditer(text):
-        if found.start() in places:
-            return text[: found.start()], found[1], text[found.end() :]
-    return (text,)
-
-
-def _outside(text: str) -> Iterator[int]:
-    """Places that are neither quoted nor in brackets nor in code."""
-    depth, at = 0, 0
-    while at < len(text):
-        sign = text[at]
-        if sign in "'\"`":
-            end = at + 1
-            while end < len(text) and text[end] != sign:
-                # A backslash in a string takes the sign behind it along; in backticks it is one of the code's.
-                end += 2 if text[end] == "\\" and sign != "`" else 1
-            at = end
-        elif sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-        elif depth == 0:
-            yield at
-        at += 1
-
-
 def _number_in(said: str) -> tuple[int, int]:
     found = re.search(r"\d+", said)
     return found.span() if found else (0, len(said))
@@ -813,48 +708,6 @@ def _parsed(code: str) -> ast.expr | None:
         return expression_of(code)
     except (SyntaxError, ValueError, RecursionError):
         return None
-
-
-def _bracketed(code: str) -> str:
-    """Code that may stand beside an operator."""
-    alone = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
-    return code if isinstance(_parsed(code), alone | None) else f"({code})"
-
-
-def _is_called(call: schema.Call, name: str) -> bool:
-    *owner, last = call.name.split(".")
-    return name == last or (last == "__init__" and bool(owner) and name == owner[-1])
-
-
-def _has_arguments(call: schema.Record, code: str) -> bool:
-    """Return whether a call was given the literals among the arguments of its code, each at its place."""
-    node = _parsed(code)
-    if not isinstance(node, ast.Call) or not isinstance(call, schema.Call):
-        return False
-    given = list(call.args.values())
-    said = [(place, each.value) for place, each in enumerate(node.args) if _is_literal(each)]
-    named = [(each.arg, each.value.value) for each in node.keywords if _is_literal(each.value)]
-    return all(name not in call.args or _is_same(call.args[name], value) for name, value in named if name) and any(
-        all(front + place < len(given) and _is_same(given[front + place], value) for place, value in said)
-        for front in (0, 1)  # a method has its object in front
-    )
-
-
-def _is_literal(node: ast.expr) -> TypeGuard[ast.Constant]:
-    return isinstance(node, ast.Constant) and node.value is not ...
-
-
-def _is_same(one: object, other: object) -> bool:
-    return type(one) is type(other) and one == other
-
-
-def _function_of(code: str) -> str:
-    """The last name of what a call calls."""
-    node = _parsed(code)
-    function = node.func if isinstance(node, ast.Call) else None
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else code.partition("(")[0].rpartition(".")[2]
 
 
 def _whose_turn(records: Sequence[schema.Record]) -> tuple[list[int], dict[int, int]]:

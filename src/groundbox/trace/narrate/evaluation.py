@@ -16,12 +16,13 @@ from groundbox.trace.record.syntax import copied, walked
 from groundbox.trace.record.value import ref_of
 from groundbox.trace.run.python_values import handled_value, recorded
 from groundbox.trace.run.state import State, key_text
+from groundbox.trace.run.structure import Activation
 from groundbox.values.evaluate import evaluate
 from groundbox.values.unknown import Handle, Unknown
 
 Position: TypeAlias = tuple[int, int, int | None, int | None]
-Results: TypeAlias = dict[Position, V]
-"""Values that calls of user code returned, by where they stand in the source."""
+Results: TypeAlias = dict[Position, Activation]
+"""Calls of user code that returned, by where they stand in the source."""
 
 _MATH: Final = frozenset(
     (
@@ -50,7 +51,7 @@ class Evaluation:
         """See the whole.
 
         Args:
-            results: What calls of user code on this line returned.
+            results: Calls of user code on this line.
             assigned: Names that the program assigns anywhere.
             own_truth: Whether a class of the program says itself whether its instances are true.
         """
@@ -118,7 +119,7 @@ class Evaluation:
             case ast.Subscript(value=owner, slice=index) if not isinstance(index, ast.Slice):
                 return self._item(owner, self.value(index))
             case ast.Call() if position(node) in self._results:
-                return self._results[position(node)]
+                return self._results[position(node)].value
         raise Unknown("it has no one value that is recorded")
 
     def is_in_an_array(self, node: ast.expr) -> bool:
@@ -162,14 +163,15 @@ class Evaluation:
         made: ast.expr = _Told(self).visit(copied(node))
         return made
 
-    def is_told(self, node: ast.Call) -> bool:
-        """Return whether the trace has what a call returned."""
-        return position(node) in self._results
+    def called(self, node: ast.Call) -> Activation | None:
+        """The call of user code that a call is, if the trace has what it returned."""
+        return self._results.get(position(node))
 
     def told_call(self, node: ast.Call) -> str | None:
         """A name for what a call returned, if that is known; for `_Told`."""
-        if position(node) in self._results:
-            return self._keep(handled_value(self._state, self._results[position(node)]))
+        called = self.called(node)
+        if called is not None:
+            return self._keep(handled_value(self._state, called.value))
         if isinstance(node.func, ast.Attribute) and node.func.attr in _MATH and self._is_math(node.func.value):
             arguments = [evaluate(argument, self._name) for argument in node.args]
             if node.keywords or not all(_is_small(argument) for argument in arguments):

@@ -18,6 +18,7 @@ from groundbox.trace.narrate.evaluation import Evaluation
 from groundbox.trace.narrate.literals import literal
 from groundbox.trace.narrate.paths import with_indexes
 from groundbox.trace.record.syntax import copied, walked
+from groundbox.trace.run.structure import Activation
 from groundbox.values.parsing import expression_of
 from groundbox.values.unknown import Unknown
 
@@ -68,6 +69,30 @@ class Worded(NamedTuple):
     value: str
 
 
+class Ground(NamedTuple):
+    """Part of a reason.
+
+    Attributes:
+        says: Each thing that it says, as kind, subject and value of a claim (docs/proof.md). Without a subject it is
+            the condition itself, with values in place of names.
+    """
+
+    text: str
+    says: Sequence[tuple[str, str, str]]
+
+
+class Reason(str):
+    """Words for what decided a condition: its grounds, joined by `and`."""
+
+    grounds: Sequence[Ground]
+
+    def __new__(cls, grounds: Sequence[Ground]) -> Reason:
+        """Join the grounds."""
+        reason = super().__new__(cls, " and ".join(ground.text for ground in grounds))
+        reason.grounds = grounds
+        return reason
+
+
 class Explanation:
     """Explains expressions at one moment in one frame."""
 
@@ -111,9 +136,9 @@ class Explanation:
         """Return whether it reads an array's item, which is made by that: `grid[1, :]` is another array each time."""
         return isinstance(node, ast.Subscript) and self._evaluation.is_in_an_array(node.value)
 
-    def is_told(self, node: ast.Call) -> bool:
-        """Return whether a call was one of user code whose result the trace has."""
-        return self._evaluation.is_told(node)
+    def called(self, node: ast.Call) -> Activation | None:
+        """The call of user code that a call is, if the trace has what it returned."""
+        return self._evaluation.called(node)
 
     def call(self, node: ast.Call) -> str:
         """The code of a call, with its arguments' values as far as they are short."""
@@ -124,15 +149,15 @@ class Explanation:
             keyword.value = values.whole(keyword.value)
         return ast.unparse(made)
 
-    def reason(self, test: ast.expr, truth: bool) -> str | None:
+    def reason(self, test: ast.expr, truth: bool) -> Reason | None:
         """Return what decided a condition, as a true statement; None where it cannot be worked out to that truth."""
         try:
-            text = self._reason(test, truth)
+            reason = Reason(self._reason(test, truth))
         except Unknown:
             return None
-        return text if len(text) <= MAX_TEXT else None
+        return reason if len(reason) <= MAX_TEXT else None
 
-    def _reason(self, test: ast.expr, truth: bool) -> str:
+    def _reason(self, test: ast.expr, truth: bool) -> list[Ground]:
         match test:
             case ast.BoolOp(op=op, values=parts):
                 # One true part decides an `or`, one false part an `and`; otherwise all of them do.
@@ -143,32 +168,37 @@ class Explanation:
                 return self._reason_of_comparison(test, truth)
             case ast.Constant():
                 raise Unknown("a constant condition needs no reason")
-        return self._reason_of_truth(test, truth)
+        return [self._reason_of_truth(test, truth)]
 
-    def _reason_of_several(self, parts: list[ast.expr], truth: bool, *, decided_by_one: bool) -> str:
+    def _reason_of_several(self, parts: list[ast.expr], truth: bool, *, decided_by_one: bool) -> list[Ground]:
         if not decided_by_one:
-            return " and ".join(self._reason(part, truth) for part in parts)
+            return [ground for part in parts for ground in self._reason(part, truth)]
         for part in parts:
             if self._evaluation.truth(part) is truth:
                 return self._reason(part, truth)
         raise Unknown("no part decided")
 
-    def _reason_of_truth(self, test: ast.expr, truth: bool) -> str:
+    def _reason_of_truth(self, test: ast.expr, truth: bool) -> Ground:
         if self._evaluation.truth(test) is not truth:
             raise Unknown("the value does not fit the branch that was taken")
-        code = f"`{ast.unparse(test)}`"
+        code, operand = ast.unparse(test), _operand(test)
         try:
             value = self._evaluation.value(test)
         except Unknown:
             # An instance of the program's classes has no value to show.
-            return f"{code} is not None"
+            return Ground(f"`{code}` is not None", [("test", f"{operand} is not None", "True")])
         if hasattr(value, "__len__"):
-            return f"{code} is {'not empty' if truth else 'empty'}"
-        if isinstance(value, bool) or value is None:
-            return f"{code} is {value}"
-        return f"{code} is {literal(value)}" + (", not 0" if truth else "")
+            return Ground(
+                f"`{code}` is {'not empty' if truth else 'empty'}", [("test", f"not {operand}", str(not truth))]
+            )
+        if value is None:
+            return Ground(f"`{code}` is None", [("test", f"{operand} is None", "True")])
+        told = ("value", code, literal(value))
+        if not truth or value is True:
+            return Ground(f"`{code}` is {literal(value)}", [told])
+        return Ground(f"`{code}` is {literal(value)}, not 0", [told, ("test", f"{operand} != 0", "True")])
 
-    def _reason_of_comparison(self, test: ast.Compare, truth: bool) -> str:
+    def _reason_of_comparison(self, test: ast.Compare, truth: bool) -> list[Ground]:
         sides = [test.left, *test.comparators]
         pairs = list(zip(sides, test.ops, sides[1:], strict=False))
         if not truth:
@@ -181,24 +211,25 @@ class Explanation:
             raise Unknown("every part holds")
         if not self._evaluation.truth(test):
             raise Unknown("the values do not fit the branch that was taken")
-        if len(pairs) == 1:
-            return self._relation(sides[0], type(test.ops[0]), sides[1])
-        return " and ".join(self._relation(left, type(op), right) for left, op, right in pairs)
+        return [ground for left, op, right in pairs for ground in self._relation(left, type(op), right)]
 
-    def _relation(self, left: ast.expr, op: type[ast.cmpop], right: ast.expr) -> str:
+    def _relation(self, left: ast.expr, op: type[ast.cmpop], right: ast.expr) -> list[Ground]:
         """`7 % 2 = 1 and 1 != 0`: what the sides come to, and how these stand to each other."""
         # Two equal values say nothing of identity.
         if op in (ast.Is, ast.IsNot) or _is_none(right):
-            return f"`{ast.unparse(left)}` {'is' if op in (ast.Is, ast.Eq) else 'is not'} {self._named(right)}"
+            return [_identity(left, right, same=op in (ast.Is, ast.Eq))]
         first, second = self._side(left), self._side(right)
+        steps = [
+            Ground(f"{side.steps} = {side.value}", [("test", "", f"{side.steps} == {side.value}")])
+            for side in (first, second)
+            if side.steps
+        ]
         # `7 % 2 = 1` alone, for `7 % 2 = 1 and 1 == 1`.
         if op is ast.Eq and first.steps and not second.steps:
-            return f"{first.steps} = {first.value}"
-        steps = [f"{side.steps} = {side.value}" for side in (first, second) if side.steps]
-        return " and ".join([*steps, f"{first.value} {_SIGN[op]} {second.value}"])
-
-    def _named(self, node: ast.expr) -> str:
-        return ast.unparse(node) if isinstance(node, ast.Constant) else f"`{ast.unparse(node)}`"
+            return steps
+        sign = _SIGN[op]
+        relation = f"{first.value.strip('`')} {sign.removeprefix('is ')} {second.value.strip('`')}"
+        return [*steps, Ground(f"{first.value} {sign} {second.value}", [("test", "", relation)])]
 
     def _side(self, node: ast.expr) -> _Side:
         value = literal(self._evaluation.value(node))
@@ -241,7 +272,7 @@ class _Values(ast.NodeTransformer):
         return self.generic_visit(node) if found is node else found  # type: ignore[return-value]
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        if self._evaluation.is_told(node) or (isinstance(node.func, ast.Name) and node.func.id == "len"):
+        if self._evaluation.called(node) is not None or (isinstance(node.func, ast.Name) and node.func.id == "len"):
             found = self._replaced(node)
             if found is not node:
                 return found
@@ -292,6 +323,22 @@ def _can_change(node: ast.AST) -> bool:
 def _asks_for_identity(node: ast.expr) -> bool:
     compared = (part for part in walked(node) if isinstance(part, ast.Compare))
     return any(isinstance(op, ast.Is | ast.IsNot) for part in compared for op in part.ops)
+
+
+def _identity(left: ast.expr, right: ast.expr, *, same: bool) -> Ground:
+    code, word = ast.unparse(left), "is" if same else "is not"
+    other = ast.unparse(right)
+    if not isinstance(right, ast.Constant):
+        return Ground(f"`{code}` {word} `{other}`", [("test", f"{code} {word} {other}", "True")])
+    said = ("test", f"{_operand(left) if _is_none(right) else code} {word} {other}", "True")
+    # `x is True` tells the value.
+    return Ground(f"`{code}` {word} {other}", [("value", code, other) if same and not _is_none(right) else said])
+
+
+def _operand(node: ast.expr) -> str:
+    """The code of an expression, such that it may stand beside an operator."""
+    alone = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
+    return ast.unparse(node) if isinstance(node, alone) else f"({ast.unparse(node)})"
 
 
 def _is_none(node: ast.expr) -> bool:

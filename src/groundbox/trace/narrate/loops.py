@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from groundbox.trace.narrate.explanation import Reason
 from groundbox.trace.narrate.gaps import Gaps, Said, end_of, steps_of, target_names
 from groundbox.trace.narrate.narration import Claim, ClaimKind
 from groundbox.trace.narrate.phrases import counted
@@ -220,7 +221,7 @@ class Loops:
         refs = claims[0].refs
         code = self._telling.code(test) if header is not None and not isinstance(test, ast.Constant) else None
         if reason is not None or (code is not None and where.level == Level.FULL):
-            claims.append(claim(ClaimKind.CONDITION, refs, frame, ast.unparse(test), "True"))
+            claims.append(claim(ClaimKind.CONDITION, refs, frame, ast.unparse(test), "True", why=reason))
         shown = f" ({reason})" if reason else f" ({code} is true)" if code and where.level == Level.FULL else ""
         self._lead_by_number(iteration, where, shown, *claims)
         return seen
@@ -333,12 +334,12 @@ class Loops:
         if reason is not None:
             self._say_false(loop, loop.statement.test, reason, last, frame)
 
-    def _say_false(self, loop: Loop, test: ast.expr, reason: str | None, header: Step, frame: int) -> None:
+    def _say_false(self, loop: Loop, test: ast.expr, reason: Reason | None, header: Step, frame: int) -> None:
         """The condition of a `while` is false, and the loop over."""
         telling = self._telling
         ref, end = (header.last, header.last) if header.inline else (header.step, _over(header))
         text = telling.condition(test, False, reason, brief=True, leads=True)
-        truth = claim(ClaimKind.CONDITION, [ref], frame, ast.unparse(test), "False", said=text)
+        truth = claim(ClaimKind.CONDITION, [ref], frame, ast.unparse(test), "False", said=text, why=reason)
         said = claim(ClaimKind.COUNT, [end], frame, str(loop.line), str(loop.count))
         count = counted(loop.count, "iteration")
         telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
@@ -366,7 +367,8 @@ class Loops:
         said = claim(ClaimKind.COUNT, [start, last], frame, str(loop.line), str(loop.count))
         if reason is not None:
             assert isinstance(loop.statement, ast.While)
-            truth = claim(ClaimKind.CONDITION, [start], frame, ast.unparse(loop.statement.test), "False", said=reason)
+            test = ast.unparse(loop.statement.test)
+            truth = claim(ClaimKind.CONDITION, [start], frame, test, "False", said=reason, why=reason)
             telling.draft.say(telling.voice.say("loop.never.while", condition=reason), truth, said)
             return
         rest = self._gaps.after(before, frame, start, last, but=target_names(loop.statement))

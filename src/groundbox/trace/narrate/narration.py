@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from groundbox.trace.narrate.explanation import Reason
 from groundbox.trace.narrate.phrases import Phrase
+from groundbox.trace.narrate.reasons import ValueReason
 
 
 class ClaimKind(StrEnum):
@@ -33,6 +35,7 @@ class Claim:
         subject: What it is about, as the text has it: a name, a condition, a call, a loop's line.
         value: What is said of it, as the text has it.
         said: The words that claim it; the whole sentence where it is empty.
+        why: How the value came about, or what decided the condition, as far as that is known.
     """
 
     kind: ClaimKind
@@ -41,6 +44,7 @@ class Claim:
     subject: str
     value: str
     said: Phrase = field(default=Phrase(), repr=False, compare=False)
+    why: ValueReason | Reason | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

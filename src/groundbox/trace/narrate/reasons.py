@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from groundbox.trace.narrate.explanation import Explanation, Worded
+from groundbox.trace.narrate.explanation import Explanation, Reason, Worded
 from groundbox.trace.record.syntax import walked
 from groundbox.trace.run.structure import Step
 from groundbox.values.parsing import expression_of
@@ -23,15 +23,18 @@ class ValueReason:
     """Origin of a value: how it came about.
 
     Attributes:
-        code: The expression in backticks, where it should be shown.
+        node: The expression.
+        code: The same in backticks, where it should be shown.
         workings: The same with values for names, where that leads to `result`.
         result: The value as text, as far as it could be worked out.
         by: Of an augmented `+` or `-` of numbers: what was added or subtracted.
         sign: `+` or `-` for these.
         alias: Code of the name, attribute or item that the value was taken from, when that is all that happened.
         call: The call of user code that returned it, with its arguments' values, in backticks.
+        called: The record of that call.
     """
 
+    node: ast.expr | None = None
     code: str | None = None
     workings: str | None = None
     result: str | None = None
@@ -39,6 +42,7 @@ class ValueReason:
     sign: str = ""
     alias: str | None = None
     call: str | None = None
+    called: int | None = None
 
     @property
     def chain(self) -> str | None:
@@ -50,12 +54,12 @@ class Reasons(NamedTuple):
     """Reasons that a step gave.
 
     Attributes:
-        reason: ValueReason its condition was true or false.
+        reason: Why its condition was true or false.
         returned: How the value that it returns came about.
         items: What its comprehension did with the items.
     """
 
-    reason: str | None = None
+    reason: Reason | None = None
     returned: ValueReason | None = None
     items: Sequence[Worded] = ()
 
@@ -150,10 +154,10 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> ValueReason:
         return ValueReason(result=result)
     if isinstance(node, _PLAIN):
         workings = explanation.workings(node, result) if result is not None else None
-        return ValueReason(result=result, code=code(node) if workings else None)
+        return ValueReason(node=node, result=result, code=code(node) if workings else None)
     # The call was told with what it returned, and is not worked out again.
-    if isinstance(node, ast.Call) and explanation.is_told(node):
-        return ValueReason(result=result, call=f"`{explanation.call(node)}`")
+    if isinstance(node, ast.Call) and (called := explanation.called(node)) is not None:
+        return ValueReason(result=result, call=f"`{explanation.call(node)}`", called=called.first)
     alias = f"`{explanation.place(node)}`" if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else None
     if isinstance(node, ast.Subscript) and _is_cut(node, explanation):
         alias = None
@@ -165,7 +169,11 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> ValueReason:
         shown = explanation.code(node)
     is_made = explanation.is_of_an_array(node)
     return ValueReason(
-        code=shown if alias is None else alias, workings=workings, result=result, alias=None if is_made else alias
+        node=node,
+        code=shown if alias is None else alias,
+        workings=workings,
+        result=result,
+        alias=None if is_made else alias,
     )
 
 
@@ -196,4 +204,4 @@ def _augmented(statement: ast.AugAssign, explanation: Explanation, code: Code) -
     )
     detail = explanation.workings(statement.value, by) if by is not None and sign else None
     added = " = ".join(part for part in (source, detail, by) if part)
-    return ValueReason(workings=workings, result=result, by=added if sign else None, sign=sign)
+    return ValueReason(node=whole, workings=workings, result=result, by=added if sign else None, sign=sign)

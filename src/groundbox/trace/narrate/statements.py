@@ -246,10 +246,9 @@ class Statements:
             return  # of a name that held something else it is told: `key` changes from None to a function
         telling = self._telling
         value = telling.text(record.v)
-        text = self._value_text(
-            f"`{record.name}`", record.v, value, old, why if not telling.is_code(record.v) else None
-        )
-        telling.draft.say(text, claim(ClaimKind.VALUE, [ref], record.f, record.name, value))
+        why = None if telling.is_code(record.v) else why
+        text = self._value_text(f"`{record.name}`", record.v, value, old, why)
+        telling.draft.say(text, claim(ClaimKind.VALUE, [ref], record.f, record.name, value, why=why))
 
     def _value_text(self, name: str, held: V, value: str, old: str | None, why: ValueReason | None) -> str:
         say = self._telling.voice.say
@@ -288,9 +287,8 @@ class Statements:
             if path is None or (note.label not in seen.paths and self._is_new(path, seen)):
                 continue
             for said in changes.worded(telling.voice, telling.state, note, path, seen.why):
-                telling.draft.say(
-                    said.text, claim(ClaimKind.MUTATION, [note.ref], step.frame, said.subject, said.value)
-                )
+                made = claim(ClaimKind.MUTATION, [note.ref], step.frame, said.subject, said.value, why=said.why)
+                telling.draft.say(said.text, made)
 
     def _is_new(self, path: str, seen: StepNotes) -> bool:
         """Return whether a way begins at a name that the step gave its value: `x` in `x, x.next = Node(1), Node(2)`.
@@ -336,11 +334,10 @@ class Statements:
 
     def _word_condition(self, step: Step, test: ast.expr, where: Where, seen: StepNotes, *, leads: bool) -> None:
         assert step.condition is not None
-        told = self._telling.condition(
-            test, step.condition, seen.reasons.reason, brief=where.level < Level.FULL, leads=leads
-        )
-        said = claim(ClaimKind.CONDITION, [step.step], step.frame, ast.unparse(test), str(step.condition))
-        draft, is_reasoned = self._telling.draft, seen.reasons.reason is not None
+        reason = seen.reasons.reason
+        told = self._telling.condition(test, step.condition, reason, brief=where.level < Level.FULL, leads=leads)
+        said = claim(ClaimKind.CONDITION, [step.step], step.frame, ast.unparse(test), str(step.condition), why=reason)
+        draft, is_reasoned = self._telling.draft, reason is not None
         if leads:
             draft.condition(told, said)
         elif draft.has_conditions:
@@ -386,7 +383,7 @@ def _is_of_the_compiler(statement: ast.stmt | None) -> bool:
 
 
 def results_of(step: Step, generators: frozenset[int]) -> Results:
-    """Return what the calls in a step's own text returned, as far as text and activations fit one to one.
+    """Return the calls in a step's own text that returned, as far as text and activations fit one to one.
 
     Args:
         generators: Frames of generators, whose calls return no value of their own.
@@ -402,7 +399,7 @@ def results_of(step: Step, generators: frozenset[int]) -> Results:
         if len(same) == len(called):
             for node, activation in zip(same, called, strict=True):
                 if activation.outcome == "return" and activation.frame not in generators:
-                    found[position(node)] = activation.value
+                    found[position(node)] = activation
     return found
 
 

@@ -11,11 +11,11 @@ from typing import Final
 
 from groundbox.trace.narrate.draft import Draft
 from groundbox.trace.narrate.evaluation import Evaluation, Results
-from groundbox.trace.narrate.explanation import Explanation
+from groundbox.trace.narrate.explanation import Explanation, Reason
 from groundbox.trace.narrate.narration import Claim, ClaimKind
 from groundbox.trace.narrate.phrases import Phrase, Voice
 from groundbox.trace.narrate.policy import Level, Policy
-from groundbox.trace.narrate.reasons import Reasons
+from groundbox.trace.narrate.reasons import Reasons, ValueReason
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.schema import Raise, V, Yield
 from groundbox.trace.record.syntax import KEPT_PROGRAMS, lines_of, walked
@@ -243,11 +243,21 @@ def listed(texts: Sequence[str]) -> str:
     return ", ".join(texts[:-1]) + ", and " + texts[-1]
 
 
-def claim(kind: ClaimKind, refs: Sequence[int], frame: int, subject: str, value: str, *, said: str = "") -> Claim:
+def claim(
+    kind: ClaimKind,
+    refs: Sequence[int],
+    frame: int,
+    subject: str,
+    value: str,
+    *,
+    said: str = "",
+    why: ValueReason | Reason | None = None,
+) -> Claim:
     """A claim with its evidence in order.
 
     Args:
         said: The words that make it, where they are fewer than those of its clause.
     """
     words = said if isinstance(said, Phrase) else Phrase(said)
-    return Claim(kind=kind, refs=tuple(sorted(set(refs))), frame=frame, subject=subject, value=value, said=words)
+    at = tuple(sorted(set(refs)))
+    return Claim(kind=kind, refs=at, frame=frame, subject=subject, value=value, said=words, why=why)
