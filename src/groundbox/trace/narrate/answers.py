@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from groundbox.trace.narrate.narration import ClaimKind, Sentence
+from groundbox.trace.narrate.narration import Claim, ClaimKind, Sentence
+from groundbox.trace.narrate.phrases import saying
 from groundbox.trace.narrate.telling import claim
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
@@ -27,14 +28,14 @@ def answer_of(trace: Trace) -> Sentence:
         if trace.structure.syntax.has_code(entry.call):
             # Its arguments were none that it takes, or it is a generator that nobody has asked for anything.
             text = f"The record holds no call of {entry.call}."
-        return Sentence(text=text, claims=(told,))
+        return whole(text, told)
     if root is None or root.outcome == "open":
         return _unfinished(trace, entry.call)
     state = trace.state_at(root.last)
     if root.outcome == "return":
         value = state.text(root.value, MAX_ANSWER)
         told = claim(ClaimKind.ANSWER, [root.last], root.frame, entry.call, value)
-        return Sentence(text=f"So {entry.call} returns {value}.", claims=(told,))
+        return whole(f"So {entry.call} returns {value}.", told)
     return _raised(trace, root, entry.call)
 
 
@@ -49,15 +50,15 @@ def _raised(trace: Trace, root: Activation, who: str) -> Sentence:
     ref, record = max(raised, default=(root.last, None), key=lambda each: each[0])
     if record is None:  # a trace is its program's claim, and may leave that out
         told = claim(ClaimKind.ANSWER, [ref], root.frame, who, "")
-        return Sentence(text=f"So {who} ends with an exception of which the record holds nothing.", claims=(told,))
+        return whole(f"So {who} ends with an exception of which the record holds nothing.", told)
     value = f"{record.type}({', '.join(state.text(argument, MAX_ANSWER) for argument in record.args)})"
-    return Sentence(text=f"So {who} raises {value}.", claims=(claim(ClaimKind.ANSWER, [ref], root.frame, who, value),))
+    return whole(f"So {who} raises {value}.", claim(ClaimKind.ANSWER, [ref], root.frame, who, value))
 
 
 def _unfinished(trace: Trace, call: str) -> Sentence:
     last = len(trace.records) - 1
     told = claim(ClaimKind.ANSWER, [last] if last >= 0 else [], 0, call, "")
-    return Sentence(text=f"The record ends before {call} returns.", claims=(told,))
+    return whole(f"The record ends before {call} returns.", told)
 
 
 def _printed(trace: Trace) -> Sentence:
@@ -71,8 +72,13 @@ def _printed(trace: Trace) -> Sentence:
     text = "".join(record.text for record in records if isinstance(record, schema.Out))
     if not refs:
         told = claim(ClaimKind.ANSWER, [module.last], module.frame, "", "")
-        return Sentence(text="So the program ends without printing anything.", claims=(told,))
+        return whole("So the program ends without printing anything.", told)
     if any(isinstance(record, schema.Out) and record.elided for record in records):
         told = claim(ClaimKind.ANSWER, [module.last], module.frame, "", "…")
-        return Sentence(text="So the program ends, and its output is too long to be shown.", claims=(told,))
-    return Sentence(text=f"So the program prints {text!r}.", claims=(claim(ClaimKind.ANSWER, refs, 0, "", repr(text)),))
+        return whole("So the program ends, and its output is too long to be shown.", told)
+    return whole(f"So the program prints {text!r}.", claim(ClaimKind.ANSWER, refs, 0, "", repr(text)))
+
+
+def whole(text: str, *claims: Claim) -> Sentence:
+    """A sentence that makes claims with all of its words."""
+    return Sentence(text=text, said=saying(text, *claims))

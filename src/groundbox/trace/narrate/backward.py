@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from groundbox.trace.narrate.answers import answer_of
-from groundbox.trace.narrate.draft import Clause, Draft, sentence
+from groundbox.trace.narrate.answers import answer_of, whole
+from groundbox.trace.narrate.draft import Draft, sentence
 from groundbox.trace.narrate.narration import Claim, ClaimKind, Sentence, Witness
-from groundbox.trace.narrate.phrases import Voice
+from groundbox.trace.narrate.phrases import Phrase, Voice, listed, saying
 from groundbox.trace.narrate.policy import Policy
-from groundbox.trace.narrate.telling import claim, listed
+from groundbox.trace.narrate.telling import claim
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.run.structure import Activation
 from groundbox.values.parsing import expression_of
 
 MOST: Final = {"full": None, "normal": 14, "parts": 14, "parts, shortened": 8, "brief": 5, "outline": 2}
 """Clauses that are read back, by the name of the policy."""
-_TOLD: Final = (ClaimKind.VALUE, ClaimKind.CONDITION, ClaimKind.MUTATION, ClaimKind.RETURN)
+_TOLD: Final = {ClaimKind.VALUE, ClaimKind.CONDITION, ClaimKind.MUTATION, ClaimKind.RETURN}
 
 
 class Backward:
@@ -42,7 +41,7 @@ class Backward:
         result = answer.claims[0].value if answer.claims else ""
         kind = "backward.goal.raises" if self._entry.outcome == "unwind" else "backward.goal"
         goal = self._voice.say(kind, value=result)
-        first = Sentence(text=sentence(goal), claims=answer.claims)
+        first = whole(sentence(goal), *answer.claims)
         required = list(self._required(draft))
         parts = [[first, *self._reversed(draft)], required, [self._witness_sentence()], [answer]]
         return [part for part in parts if part]
@@ -55,32 +54,36 @@ class Backward:
 
     def _reversed(self, draft: Draft) -> Iterator[Sentence]:
         # Loops, jumps and output are no steps between the input and the result.
-        told = [(clause, kind) for clause, kind in draft.ledger if any(c.kind in _TOLD for c in clause.claims)]
-        told = [(clause, kind) for clause, kind in told if not self._is_left_out(clause)]
-        for clause, is_condition in told[::-1][: MOST[self._policy.name]]:
-            kind = "backward.condition" if is_condition else "backward.effect"
-            text = self._voice.say(kind, clause=clause.text)
-            yield Sentence(text=sentence(text), claims=clause.claims)
+        told = [
+            (clause, kinds)
+            for clause in draft.ledger
+            if (kinds := {each.claim.kind for each in clause.spoken()}) & _TOLD and not self._is_left_out(clause)
+        ]
+        for clause, kinds in told[::-1][: MOST[self._policy.name]]:
+            kind = "backward.condition" if ClaimKind.CONDITION in kinds else "backward.effect"
+            said = self._voice.say(kind, clause=clause)
+            yield Sentence(text=sentence(said), said=said)
 
-    def _is_left_out(self, clause: Clause) -> bool:
+    def _is_left_out(self, clause: Phrase) -> bool:
         """Calls lead forward, and the return of all is the goal itself."""
         ends = (ClaimKind.RETURN, self._entry.frame)
-        return any(made.kind is ClaimKind.CALL or (made.kind, made.frame) == ends for made in clause.claims)
+        made = [each.claim for each in clause.spoken()]
+        return any(claim.kind is ClaimKind.CALL or (claim.kind, claim.frame) == ends for claim in made)
 
     def _required(self, draft: Draft) -> Iterator[Sentence]:
         """Conditions that speak of the parameters alone, which no line assigned: they hold for the input itself."""
         frame = self._entry.frame
         names = set(self._entry.args) - _assigned(self._entry)
         seen: set[str] = set()
-        for clause, _ in draft.ledger:
-            for made in clause.claims:
+        for clause in draft.ledger:
+            for _, _, made in clause.spoken():
                 if made.kind is ClaimKind.CONDITION and made.frame == frame and made.subject not in seen:
                     seen.add(made.subject)
                     # A condition with other names says something of values on the way, and not of the input alone.
                     if made.value in ("True", "False") and _names(made.subject) and _names(made.subject) <= names:
                         truth = "true" if made.value == "True" else "false"
-                        text = self._voice.say("backward.required", code=f"`{made.subject}`", truth=truth)
-                        yield Sentence(text=sentence(text), claims=(replace(made, said=text),))
+                        said = self._voice.say("backward.required", code=f"`{made.subject}`", truth=truth)
+                        yield Sentence(text=sentence(said), said=saying(said, made))
 
     def _witness_sentence(self) -> Sentence:
         state = self._trace.state_at(self._entry.first)
@@ -90,7 +93,7 @@ class Backward:
             claim(ClaimKind.VALUE, [self._entry.first], self._entry.frame, name, text) for name, text in found
         ]
         kind = "backward.witness" if found else "backward.no_input"
-        return Sentence(text=sentence(self._voice.say(kind, values=values)), claims=tuple(claims))
+        return whole(sentence(self._voice.say(kind, values=values)), *claims)
 
 
 def _assigned(activation: Activation) -> set[str]:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from groundbox.trace.narrate.gaps import Before, Gaps, Said, is_now
+from groundbox.trace.narrate.gaps import Before, Gaps, is_now
 from groundbox.trace.narrate.narration import Claim, ClaimKind
+from groundbox.trace.narrate.phrases import Phrase, listed, saying
 from groundbox.trace.narrate.policy import Level, level_of
 from groundbox.trace.narrate.reasons import ValueReason
-from groundbox.trace.narrate.telling import Telling, Where, claim, listed
+from groundbox.trace.narrate.telling import Telling, Where, claim
 from groundbox.trace.record import schema
 from groundbox.trace.record.schema import V
 from groundbox.trace.record.value import ref_of
@@ -155,7 +156,7 @@ class Calls:
             draft.say(f"the exception leaves {self._titles[activation.frame]}", unwound(activation))
         elif activation.outcome == "return" and self._is_worth_saying(activation):
             why = where.returning[-1].returned if where.returning else None
-            draft.say(*self._returned(activation, why))
+            draft.say(self._returned(activation, why))
         draft.stop()
 
     def _is_worth_saying(self, activation: Activation) -> bool:
@@ -164,7 +165,7 @@ class Calls:
             return True
         return not activation.name.endswith(".__init__") and activation.name not in self._telling.recursive
 
-    def _returned(self, activation: Activation, why: ValueReason | None) -> tuple[str, Claim]:
+    def _returned(self, activation: Activation, why: ValueReason | None) -> Phrase:
         telling = self._telling
         # `return self.items` of a list that was told is the same list.
         value = telling.told_text(activation.value) if why and why.alias else telling.text(activation.value)
@@ -174,7 +175,7 @@ class Calls:
             text = telling.voice.say("return.workings", function=title, workings=why.chain, value=value)
         else:
             text = telling.voice.say("return", function=title, value=value)
-        return text, told
+        return saying(text, told)
 
     def _finish_entry(self, activation: Activation, where: Where) -> None:
         """The value is told by the answer; here only how it came about."""
@@ -316,7 +317,7 @@ class Outcomes:
         before: Before,
         where: Where,
         outer: dict[str, str | None],
-        descent: Said | None,
+        descent: Phrase | None,
     ) -> None:
         """Say what a call returned, and what it changed that its caller can see.
 
@@ -326,7 +327,7 @@ class Outcomes:
             descent: How far down a recursion went.
         """
         if descent is not None:
-            self._telling.draft.say(descent.text, descent.claim)
+            self._telling.draft.say(descent)
         changed = self._changed(activation, before, where.activation.frame, outer)
         # The line that called says what it returned.
         if where.quiet and not changed and descent is None:
@@ -337,11 +338,12 @@ class Outcomes:
         told = claim(ClaimKind.RETURN, refs, activation.frame, activation.short_name, value)
         text = telling.voice.say("call.result", call=call, value=value)
         if changed:
-            state = listed([said.text for said in changed])
-            text = telling.voice.say(_leaving(activation, descent), call=call, value=value, state=state)
-        telling.draft.say(text, told, *(said.claim for said in changed))
+            text = telling.voice.say(_leaving(activation, descent), call=call, value=value, state=listed(changed))
+        telling.draft.say(text, told)
 
-    def _changed(self, activation: Activation, before: Before, frame: int, outer: dict[str, str | None]) -> list[Said]:
+    def _changed(
+        self, activation: Activation, before: Before, frame: int, outer: dict[str, str | None]
+    ) -> list[Phrase]:
         # Names that were not looked at before would all be new.
         others = [name for name in self._telling.state.names(frame) if name not in before.names]
         changed = self._gaps.after(before, frame, activation.first, activation.last, but=others)
@@ -366,7 +368,7 @@ class Outcomes:
         except (KeyError, Unknown):
             return None
 
-    def _outer_changes(self, frame: int, outer: dict[str, str | None], activation: Activation) -> list[Said]:
+    def _outer_changes(self, frame: int, outer: dict[str, str | None], activation: Activation) -> list[Phrase]:
         said = []
         for name, before in outer.items():
             now = self._outer(frame, name)
@@ -374,7 +376,7 @@ class Outcomes:
                 said.append(is_now(name, now, [activation.last], frame))
         return said
 
-    def _descent(self, activation: Activation) -> Said | None:
+    def _descent(self, activation: Activation) -> Phrase | None:
         """Return how far down a recursion goes that is not told, and what its base case gives at that moment."""
         telling = self._telling
         leaf = _leaf(activation)
@@ -384,7 +386,7 @@ class Outcomes:
         value = telling.text(leaf.value)
         text = telling.voice.say("call.down", call=call_text(self._telling, leaf, past=True), value=value)
         refs = [leaf.first, leaf.last]
-        return Said(text, claim(ClaimKind.RETURN, refs, leaf.frame, leaf.short_name, value, said=text))
+        return saying(text, claim(ClaimKind.RETURN, refs, leaf.frame, leaf.short_name, value))
 
     def _tell_made(self, activation: Activation) -> None:
         telling = self._telling
@@ -396,7 +398,7 @@ class Outcomes:
         telling.draft.say(telling.voice.say("call.made", value=text), told)
 
 
-def _leaving(activation: Activation, descent: Said | None) -> str:
+def _leaving(activation: Activation, descent: Phrase | None) -> str:
     """Return how to word what a call changed. One that was gone down already does not run now."""
     if activation.value is not None:
         return "call.leaves.value"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from groundbox.trace.narrate.phrases import Voice, counted
+from groundbox.trace.narrate.phrases import Voice, counted, row
 from groundbox.trace.narrate.reasons import ValueReason
 from groundbox.trace.record.schema import Mutate, V
 from groundbox.trace.run.state import Obj, State, key_text
@@ -208,7 +208,7 @@ def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[
         return Change(text, path, change.gone[0])
     if not change.gone and at_end and 1 < len(change.items) <= MAX_PLACES:
         items = ", ".join(new)
-        return Change(voice.say("list.extend", items=_and(new), name=where, **now), path, items)
+        return Change(voice.say("list.extend", items=row(new, ", ", " and "), name=where, **now), path, items)
     return _whole(state, change, path)
 
 
@@ -224,7 +224,7 @@ def _items(voice: Voice, state: State, change: Note, path: str) -> Change:
     else:
         kind = f"set.{change.op}"
     kind += ".several" if len(texts) > 1 else ""
-    return Change(voice.say(kind, item=_and(texts), name=f"`{path}`", **now), path, ", ".join(texts))
+    return Change(voice.say(kind, item=row(texts, ", ", " and "), name=f"`{path}`", **now), path, ", ".join(texts))
 
 
 def _whole(state: State, change: Note, path: str) -> Change:
@@ -244,7 +244,3 @@ def _present(state: State, label: int) -> str:
     if len(text) <= MAX_WHOLE:
         return f"is now {text}"
     return f"now has {counted(state.heap[label].size, 'item')}"
-
-
-def _and(texts: list[str]) -> str:
-    return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]

@@ -29,7 +29,6 @@ SCHEMA: Final = "groundbox.claims/1"
 _CODE: Final = re.compile(r"`([^`]+)`")
 _ITERATIONS: Final = re.compile(r"iterations? (\d+)(?: to (\d+))?")
 _SAME: Final = re.compile(r"(?:the same|is the) ([A-Za-z_]\w*)(?:\.\w+)* (?:as|that)\b")
-_TIMES: Final = re.compile(r"\d+ times?$")
 _LINE: Final = re.compile(r"line \d+")
 _CHANGES: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out)
 _ENDS: Final = (schema.Return, schema.Unwind, schema.Yield)
@@ -64,37 +63,16 @@ class _Facts:
 
     def sentence(self, sentence: Sentence) -> dict[str, Any]:
         """A sentence with its claims."""
-        text, whole, at = sentence.text, Phrase(sentence.text), 0
+        text = sentence.text
         found: list[Fact] = []
-        clauses: list[tuple[Phrase, int]] = []
-        told: dict[tuple[str, str, str], list[int]] = {}
-        for claim in sentence.claims:
-            said = claim.said or whole
-            # claims of one clause share its words; another clause may have the same ones
-            # By identity: equal words of another clause stand elsewhere.
-            place = next((start for each, start in reversed(clauses) if each is said), None)
-            if place is None:
-                place = _find(text, said, at, clauses)
-            before = told.setdefault((claim.kind, claim.subject, said), [])
-            # Two claims alike, in the same words, are told at two places of the sentence.
-            if place in before and (other := _other_place(text, said, before)) >= 0:
-                place = other
-            # Words that the sentence does not have cannot be quoted.
-            if place < 0:
-                continue
-            before.append(place)
-            clauses.append((said, place))
-            at = place
-            found += self._moved(claim, said, place)
+        for at, said, claim in sentence.said.spoken():
+            # Of a record that is cut short a claim may have nothing to show.
+            for fact in _WRITERS[claim.kind](self, claim, said) if claim.refs else ():
+                found.append(fact._replace(start=fact.start + at, end=fact.end + at))
         # Last: what no claim so far has is only named.
         found += self._spoken(sentence, found)
         kept = sorted(dict.fromkeys(found), key=lambda fact: (fact.start, fact.end))
         return {"text": text, "claims": [_as_json(text, fact) for fact in kept]}
-
-    def _moved(self, claim: Claim, said: Phrase, place: int) -> Iterator[Fact]:
-        # Of a record that is cut short a claim may have nothing to show.
-        for fact in _WRITERS[claim.kind](self, claim, said) if claim.refs else ():
-            yield fact._replace(start=fact.start + place, end=fact.end + place)
 
     # moments
 
@@ -426,10 +404,7 @@ class _Facts:
                 return
             where = "times" if "times" in slots else "count"
             span = (slots[where][1], slots[where][1] + len(slots[where][0])) if where in slots else (0, len(said))
-            # Within what is told before the state that it led to.
-            if "gap" in slots and (times := _TIMES.search(slots["gap"][0])):
-                span = (slots["gap"][1] + times.start(), slots["gap"][1] + times.end())
-            yield Fact("count", loop, claim.value, step, *(span if span[1] <= len(said) else (0, len(said))))
+            yield Fact("count", loop, claim.value, step, *span)
             if kind in ("loop.exhausted", "loop.false"):
                 yield Fact("exit", loop, repr(kind.removeprefix("loop.")), step, *span)
 
@@ -643,40 +618,6 @@ def _slot(kind: str, subject: str, value: str, step: int | None, said: Phrase, s
     """A fact whose words are those of a slot."""
     text, at = said.slots[slot]
     return Fact(kind, subject, value, step, at, at + len(text))
-
-
-def _other_place(text: str, said: str, places: Sequence[int]) -> int:
-    """Return where a clause stands besides some places; -1 for nowhere."""
-    place = text.find(said)
-    while place in places:
-        place = text.find(said, place + 1)
-    return place
-
-
-def _find(text: str, said: str, at: int, clauses: Sequence[tuple[Phrase, int]]) -> int:
-    """Return where a clause stands in its sentence, which may begin with it and so with a capital; -1 for nowhere.
-
-    Args:
-        at: Where to look first.
-        clauses: The clauses before it, whose places it does not share, unless it is a part of one.
-    """
-    said_at = said.rstrip(",:") if text.find(said) < 0 else said
-    # What holds after a stretch stands in the slot `state` of the clause that tells the stretch.
-    around = next((clause for clause in reversed(clauses) if clause[0].kind), None)
-    if around is not None and said_at in around[0].slots.get("state", ("", 0))[0]:
-        return text.find(said_at, around[1] + around[0].slots["state"][1])
-    # Nothing stands at the sentence's beginning yet, where a clause has a capital.
-    is_first = all(start for each, start in clauses if each != text)
-    if (is_first or said_at not in text) and text[1:].startswith(said[1:]) and text[:1].lower() == said[:1].lower():
-        return 0
-    places = [found.start() for found in re.finditer(f"(?={re.escape(said_at)})", text)]
-    taken = [(start, start + len(each)) for each, start in clauses if each != text]
-    free = [p for p in places if not any(start < p + len(said_at) and p < end for start, end in taken)]
-    # Rather where no other clause is; else wherever it stands.
-    for found in (free, places):
-        if found:
-            return next((place for place in found if place >= at), found[0])
-    return -1
 
 
 def _names_it(fact: Fact, code: str) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from groundbox.trace.narrate.narration import Claim, ClaimKind, Sentence
-from groundbox.trace.narrate.phrases import Phrase, Voice
+from groundbox.trace.narrate.narration import Claim, Sentence
+from groundbox.trace.narrate.phrases import Phrase, Voice, joined, row, saying
 
 MAX_SENTENCE: Final = 150
 """Characters after which a sentence takes no further clause."""
@@ -20,16 +20,14 @@ class TooLong(Exception):
     """The sentences of a draft have more characters than the whole text may have."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Clause:
-    """A main clause without its full stop.
+class Clause(NamedTuple):
+    """Main clause without its full stop.
 
     Attributes:
         because: Whether it holds a `since` or `so` of its own, and is therefore joined by a semicolon.
     """
 
-    text: str
-    claims: tuple[Claim, ...] = ()
+    text: Phrase
     because: bool = False
 
 
@@ -40,7 +38,7 @@ class Draft:
     A condition waits for what it led to; the two make one clause (`since 3 < 5, x becomes 1`).
 
     Attributes:
-        ledger: All clauses and conditions that there were, each with whether it was a condition.
+        ledger: All clauses and conditions that there were.
         chars: Of all sentences that have ended; the text has blanks between them, too.
         most_chars: How many these may be before `TooLong` is raised; None for any number.
     """
@@ -49,17 +47,17 @@ class Draft:
     paragraphs: list[list[Sentence]] = field(default_factory=lambda: [[]])
     _clauses: list[Clause] = field(default_factory=list)
     _conditions: list[Clause] = field(default_factory=list)
-    _lead: Clause | None = None
-    _back: Clause | None = None
-    ledger: list[tuple[Clause, bool]] = field(default_factory=list)
+    _lead: Phrase | None = None
+    _back: Phrase | None = None
+    ledger: list[Phrase] = field(default_factory=list)
     _joins_all: bool = False
     chars: int = 0
     most_chars: int | None = None
 
     def say(self, text: str, *claims: Claim, alone: bool = False, because: bool = False) -> None:
         """A statement; `alone` makes it a sentence of its own, `because` says that it holds a reason."""
-        clause = Clause(text=text, claims=_said(claims, text), because=because)
-        self.ledger.append((clause, any(made.kind is ClaimKind.CONDITION for made in claims)))
+        clause = Clause(saying(text, *claims), because)
+        self.ledger.append(clause.text)
         # What waited led to this: the two become one clause.
         if self._conditions:
             clause = self._with_conditions(clause)
@@ -71,20 +69,20 @@ class Draft:
 
     def condition(self, text: str, *claims: Claim, because: bool = False) -> None:
         """A condition that led to what is said next; `because` as for `say`."""
-        self._conditions.append(Clause(text=text, claims=_said(claims, text), because=because))
-        self.ledger.append((self._conditions[-1], True))
+        self._conditions.append(Clause(saying(text, *claims), because))
+        self.ledger.append(self._conditions[-1].text)
 
     def lead(self, text: str, *claims: Claim, joins_all: bool = False) -> None:
         """Begin the next sentence with this; `joins_all` puts everything up to the next `stop` into it."""
         self.stop()
         self._back = None
-        self._lead = Clause(text=text, claims=_said(claims, text))
+        self._lead = saying(text, *claims)
         self._joins_all = joins_all
 
     def back(self, text: str, *claims: Claim) -> None:
         """Begin the next sentence with this, if there is one before the next `back`."""
         self.stop()
-        self._back = Clause(text=text, claims=_said(claims, text))
+        self._back = saying(text, *claims)
 
     def forget_back(self) -> None:
         """Begin the next sentence without it, if that is not under way."""
@@ -99,20 +97,18 @@ class Draft:
         clauses, self._clauses = self._clauses, []
         if not clauses and lead is None:
             return
-        claims = [claim for clause in ([lead] if lead else []) + clauses for claim in clause.claims]
         text = _joined(clauses)
         # `back in f(3),` is worth saying only in front of something that happens there.
         if clauses and lead is None and self._back is not None:
-            text, claims, self._back = f"{self._back.text} {text}", [*self._back.claims, *claims], None
+            text, self._back = joined(self._back, " ", text), None
         if lead is not None and text:
-            text = f"{lead.text} {text}"
+            text = joined(lead, " ", text)
         elif lead is not None:  # that nothing follows: it is a sentence without its comma
-            text = lead.text.rstrip(",:")
-            words = {id(each.said): each.said.without_comma() for each in claims}
-            claims = [replace(each, said=words[id(each.said)]) for each in claims]
+            text = Phrase(lead.rstrip(",:"))
+            text.parts = [(lead, 0)]
         if not text:
             return
-        self.paragraphs[-1].append(Sentence(text=sentence(text), claims=tuple(claims)))
+        self.paragraphs[-1].append(Sentence(text=sentence(text), said=text))
         self.chars += len(self.paragraphs[-1][-1].text)
         if self.most_chars is not None and self.chars > self.most_chars:
             raise TooLong
@@ -155,8 +151,7 @@ class Draft:
         condition = _and(waiting)
         # The first clause behind a lead.
         kind = "since.led" if (self._lead or self._back) and not self._clauses else "since"
-        text = self.voice.say(kind, condition=condition.text, effect=effect.text)
-        return Clause(text=text, claims=(*condition.claims, *effect.claims), because=True)
+        return Clause(self.voice.say(kind, condition=condition.text, effect=effect.text), because=True)
 
     def _is_full(self, clause: Clause) -> bool:
         if not self._clauses or self._joins_all:
@@ -165,25 +160,16 @@ class Draft:
         return len(self._clauses) >= MAX_CLAUSES or length > MAX_SENTENCE or clause.because
 
 
-def _said(claims: Sequence[Claim], text: str) -> tuple[Claim, ...]:
-    """Claims with the words that make them, those that have none of their own."""
-    # One object for all of them: by it they are known to be of one clause.
-    words = text if isinstance(text, Phrase) else Phrase(text)
-    return tuple(claim if claim.said else replace(claim, said=words) for claim in claims)
-
-
 def _and(clauses: list[Clause]) -> Clause:
-    claims = tuple(claim for clause in clauses for claim in clause.claims)
-    because = any(clause.because for clause in clauses)
-    return Clause(text=_listed([clause.text for clause in clauses]), claims=claims, because=because)
+    return Clause(_listed([clause.text for clause in clauses]), any(clause.because for clause in clauses))
 
 
-def _joined(clauses: list[Clause]) -> str:
+def _joined(clauses: list[Clause]) -> Phrase:
     """In a row with commas, or with semicolons where a clause has commas of its own."""
     texts = [clause.text for clause in clauses]
     # A comma or `and` between clauses that have some would leave open which belongs to what.
     if len(texts) > 1 and any(clause.because or is_long(clause.text) for clause in clauses):
-        return "; ".join(texts)
+        return row(texts, "; ", "; ")
     return _listed(texts)
 
 
@@ -194,10 +180,9 @@ def is_long(text: str) -> bool:
     )
 
 
-def _listed(texts: list[str]) -> str:
-    if len(texts) < 3:
-        return " and ".join(texts) if all(len(text) < 50 for text in texts) else ", and ".join(texts)
-    return ", ".join(texts[:-1]) + ", and " + texts[-1]
+def _listed(texts: Sequence[str]) -> Phrase:
+    is_short = len(texts) < 3 and all(len(text) < 50 for text in texts)
+    return row(texts, ", ", " and " if is_short else ", and ")
 
 
 def sentence(text: str) -> str:

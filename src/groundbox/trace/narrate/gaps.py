@@ -7,11 +7,11 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from groundbox.trace.narrate.literals import literal
-from groundbox.trace.narrate.narration import Claim, ClaimKind
-from groundbox.trace.narrate.phrases import counted
+from groundbox.trace.narrate.narration import ClaimKind
+from groundbox.trace.narrate.phrases import Phrase, counted, saying
 from groundbox.trace.narrate.telling import Telling, claim
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
@@ -90,13 +90,6 @@ class Before:
         return _Seen(self.names[name], self._state) if name in self.names else None
 
 
-class Said(NamedTuple):
-    """A statement about a name: `` `x` is 3``, or `` `xs` has 12 items``."""
-
-    text: str
-    claim: Claim
-
-
 class Gaps:
     """Compares a frame's names before and after a stretch.
 
@@ -116,9 +109,9 @@ class Gaps:
         }
         return Before(self._telling.trace, state.t, names)
 
-    def after(self, before: Before, frame: int, first: int, last: int, but: Collection[str] = ()) -> list[Said]:
+    def after(self, before: Before, frame: int, first: int, last: int, but: Collection[str] = ()) -> list[Phrase]:
         """Return what is different now, after the records from `first` to `last`; names in `but` are left out."""
-        said: list[Said] = []
+        said: list[Phrase] = []
         told: set[int] = set()
         telling = self._telling
         changed = self._changed(before.t)
@@ -161,7 +154,7 @@ class Gaps:
 
     def _changes(
         self, name: str, value: V, then: _Seen | None, now: _Seen, frame: int, first: int, last: int
-    ) -> Iterator[Said]:
+    ) -> Iterator[Phrase]:
         """The new value, or of a long one that was changed in few places these places."""
         ref = self._last_ref(frame, name, now.label, first, last)
         refs = [ref] if now.label is None else [ref, last]  # what is in it may have changed later
@@ -179,12 +172,12 @@ class Gaps:
         size = self._size(now.label)
         # `[[… 9 more …], …]` shows nothing: the number of items says more.
         if size is not None and _SAYS_LITTLE.search(text):
-            text = f"`{name}` has {counted(size, 'item')}"
-            yield Said(text, claim(ClaimKind.COUNT, [ref], frame, name, str(size), said=text))
+            told = claim(ClaimKind.COUNT, [ref], frame, name, str(size))
+            yield saying(f"`{name}` has {counted(size, 'item')}", told)
             return
         yield is_now(name, text, refs, frame)
 
-    def _attributes(self, name: str, then: _Seen, now: _Seen, refs: Sequence[int], frame: int) -> Iterator[Said]:
+    def _attributes(self, name: str, then: _Seen, now: _Seen, refs: Sequence[int], frame: int) -> Iterator[Phrase]:
         """The attributes of an object that have changed."""
         held = self._telling.state.heap[now.label or 0]
         for attribute, text in now.attributes.items():
@@ -247,10 +240,9 @@ def target_names(statement: ast.stmt) -> list[str]:
     return [node.id for node in ast.walk(statement.target) if isinstance(node, ast.Name)]
 
 
-def is_now(subject: str, value: str, refs: Sequence[int], frame: int) -> Said:
+def is_now(subject: str, value: str, refs: Sequence[int], frame: int) -> Phrase:
     """That a name or place has a value."""
-    text = f"`{subject}` is {value}"
-    return Said(text, claim(ClaimKind.VALUE, refs, frame, subject, value, said=text))
+    return saying(f"`{subject}` is {value}", claim(ClaimKind.VALUE, refs, frame, subject, value))
 
 
 def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from groundbox.trace.narrate.explanation import Reason
-from groundbox.trace.narrate.gaps import Gaps, Said, end_of, steps_of, target_names
+from groundbox.trace.narrate.gaps import Gaps, end_of, steps_of, target_names
 from groundbox.trace.narrate.narration import Claim, ClaimKind
-from groundbox.trace.narrate.phrases import counted
+from groundbox.trace.narrate.phrases import Phrase, counted, joined, listed, saying
 from groundbox.trace.narrate.policy import Level, level_of
 from groundbox.trace.narrate.statements import Statements, StepNotes
-from groundbox.trace.narrate.telling import Telling, Where, claim, listed
+from groundbox.trace.narrate.telling import Telling, Where, claim
 from groundbox.trace.run.structure import Folded, Iteration, Loop, Node, Step, walk
 
 Block = Callable[[Sequence[Node], Where], None]
@@ -240,16 +240,18 @@ class Loops:
         start = telling.state.t + 1
         telling.advance(end_of(steps))
         rest = self._gaps.after(before, frame, start, telling.state.t, but=[*but, *(name for name, _, _ in series)])
-        rows = [f"`{name}` takes the values {', '.join(values)}" for name, values, _ in series]
-        claims = [
-            claim(ClaimKind.VALUE, found, frame, name, ", ".join(values), said=row)
-            for (name, values, found), row in zip(series, rows, strict=True)
+        rows = [
+            saying(
+                f"`{name}` takes the values {', '.join(values)}",
+                claim(ClaimKind.VALUE, found, frame, name, ", ".join(values)),
+            )
+            for name, values, found in series
         ]
-        tests, truths = self._truths(iterations, frame)
-        gap: str = telling.voice.say("loop.left_out", iterations=text)
-        if rows or tests:
-            gap = f"in {text}{',' if ' of ' in text else ''} {listed(rows + tests)}"
-        self._say_gap(gap, [said, *claims, *truths], rest)
+        rows += self._truths(iterations, frame)
+        gap = telling.voice.say("loop.left_out", iterations=text)
+        if rows:
+            gap = joined(f"in {text}{',' if ' of ' in text else ''} ", listed(rows))
+        self._say_gap(saying(gap, said), rest)
 
     def _numbers(self, loop: Loop, first: int, last: int, where: Where) -> str:
         """`iterations 3 to 7`, and of which loop, where another one could be meant."""
@@ -259,15 +261,14 @@ class Loops:
         text = f"iteration {first}" if first == last else f"iterations {first} to {last}"
         return text + (f" of the loop {head}" if is_open and len(head) <= MAX_HEAD else "")
 
-    def _truths(self, iterations: Sequence[Iteration], frame: int) -> tuple[list[str], list[Claim]]:
+    def _truths(self, iterations: Sequence[Iteration], frame: int) -> list[Phrase]:
         """Return how often the tests that stand in the body itself were true."""
         found: dict[int, list[Step]] = {}
         for iteration in iterations:
             for node in iteration.body:
                 if isinstance(node, Step) and isinstance(node.statement, ast.If) and node.condition is not None:
                     found.setdefault(node.line, []).append(node)
-        texts: list[str] = []
-        claims: list[Claim] = []
+        texts: list[Phrase] = []
         for steps in list(found.values())[:MAX_TESTS]:
             assert isinstance(steps[0].statement, ast.If)
             code = self._telling.code(steps[0].statement.test, 60)
@@ -276,10 +277,10 @@ class Loops:
                 continue
             true = sum(step.condition is True for step in steps)
             kind = "loop.always" if true == len(steps) else "loop.sometimes" if true else "loop.never.true"
-            texts.append(self._telling.voice.say(kind, code=code, count=str(true), all=str(len(steps))))
             refs = [step.step for step in steps]
-            claims.append(claim(ClaimKind.CONDITION, refs, frame, code, f"{true} of {len(steps)}", said=texts[-1]))
-        return texts, claims
+            told = claim(ClaimKind.CONDITION, refs, frame, code, f"{true} of {len(steps)}")
+            texts.append(saying(self._telling.voice.say(kind, code=code, count=str(true), all=str(len(steps))), told))
+        return texts
 
     def tell_fold(self, loop: Loop, fold: Folded, where: Where) -> None:
         """Iterations that were not recorded: how many they were, and what they led to."""
@@ -290,18 +291,17 @@ class Loops:
         rest = self._gaps.after(before, frame, fold.record, telling.state.t)
         if not fold.iterations:  # the header ran once more, and ended the loop
             for said in rest:
-                telling.draft.say(said.text, said.claim)
+                telling.draft.say(said)
             return
         text = self._numbers(loop, fold.after + 1, fold.after + fold.iterations, where)
         told = claim(ClaimKind.COUNT, [fold.record], frame, str(loop.line), str(fold.iterations))
-        self._say_gap(telling.voice.say("loop.folded", iterations=text), [told], rest)
+        self._say_gap(saying(telling.voice.say("loop.folded", iterations=text), told), rest)
 
-    def _say_gap(self, gap: str, claims: Sequence[Claim], rest: Sequence[Said]) -> None:
+    def _say_gap(self, gap: Phrase, rest: Sequence[Phrase]) -> None:
         telling = self._telling
         if rest:
-            state = listed([said.text for said in rest])
-            gap = telling.voice.say("loop.after", gap=gap, state=state)
-        telling.draft.say(gap, *claims, *(said.claim for said in rest), alone=telling.draft.is_at_start)
+            gap = telling.voice.say("loop.after", gap=gap, state=listed(rest))
+        telling.draft.say(gap, alone=telling.draft.is_at_start)
 
     def _tell_exit(self, loop: Loop, where: Where) -> None:
         telling = self._telling
@@ -338,11 +338,11 @@ class Loops:
         """The condition of a `while` is false, and the loop over."""
         telling = self._telling
         ref, end = (header.last, header.last) if header.inline else (header.step, _over(header))
-        text = telling.condition(test, False, reason, brief=True, leads=True)
-        truth = claim(ClaimKind.CONDITION, [ref], frame, ast.unparse(test), "False", said=text, why=reason)
+        truth = claim(ClaimKind.CONDITION, [ref], frame, ast.unparse(test), "False", why=reason)
+        text = saying(telling.condition(test, False, reason, brief=True, leads=True), truth)
         said = claim(ClaimKind.COUNT, [end], frame, str(loop.line), str(loop.count))
         count = counted(loop.count, "iteration")
-        telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
+        telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), said, alone=True)
 
     def _tell_result(self, loop: Loop, where: Where) -> None:
         """Only how often it ran, and what it left."""
@@ -367,13 +367,12 @@ class Loops:
         said = claim(ClaimKind.COUNT, [start, last], frame, str(loop.line), str(loop.count))
         if reason is not None:
             assert isinstance(loop.statement, ast.While)
-            test = ast.unparse(loop.statement.test)
-            truth = claim(ClaimKind.CONDITION, [start], frame, test, "False", said=reason, why=reason)
-            telling.draft.say(telling.voice.say("loop.never.while", condition=reason), truth, said)
+            truth = claim(ClaimKind.CONDITION, [start], frame, ast.unparse(loop.statement.test), "False", why=reason)
+            telling.draft.say(telling.voice.say("loop.never.while", condition=saying(reason, truth)), said)
             return
         rest = self._gaps.after(before, frame, start, last, but=target_names(loop.statement))
         runs = telling.voice.say("loop.runs", head=_head(loop), times=counted(loop.count, "time"))
-        self._say_gap(runs, [said], rest)
+        self._say_gap(saying(runs, said), rest)
 
 
 def _over(header: Step) -> int:

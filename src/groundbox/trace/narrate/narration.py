@@ -34,7 +34,6 @@ class Claim:
         frame: The frame that the claim speaks of; 0 where it speaks of the run as a whole.
         subject: What it is about, as the text has it: a name, a condition, a call, a loop's line.
         value: What is said of it, as the text has it.
-        said: The words that claim it; the whole sentence where it is empty.
         why: How the value came about, or what decided the condition, as far as that is known.
     """
 
@@ -43,16 +42,23 @@ class Claim:
     frame: int
     subject: str
     value: str
-    said: Phrase = field(default=Phrase(), repr=False, compare=False)
     why: ValueReason | Reason | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sentence:
-    """Sentence with its full stop."""
+    """Sentence with its full stop.
+
+    Attributes:
+        said: Its words with what they claim; they may stand without the capital and the full stop.
+    """
 
     text: str
-    claims: tuple[Claim, ...] = ()
+    said: Phrase = field(default=Phrase(), repr=False, compare=False)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return tuple(each.claim for each in self.said.spoken())
 
 
 @dataclass(frozen=True, kw_only=True)

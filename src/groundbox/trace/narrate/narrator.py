@@ -20,10 +20,10 @@ from groundbox.trace.narrate.calls import Calls
 from groundbox.trace.narrate.draft import Draft, TooLong
 from groundbox.trace.narrate.loops import Loops, is_way_out
 from groundbox.trace.narrate.narration import ClaimKind, Narration, Sentence
-from groundbox.trace.narrate.phrases import Voice
+from groundbox.trace.narrate.phrases import Voice, listed
 from groundbox.trace.narrate.policy import LADDER, STARTS, Level, Policy
 from groundbox.trace.narrate.statements import Statements
-from groundbox.trace.narrate.telling import Telling, Where, claim, listed
+from groundbox.trace.narrate.telling import Telling, Where, claim
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import walked
 from groundbox.trace.run.structure import Activation, Folded, Loop, Node, Step

@@ -33,9 +33,12 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from groundbox.trace.narrate.narration import Claim
 
 PHRASES: Final = MappingProxyType(
     {
@@ -265,36 +268,87 @@ PHRASES: Final = MappingProxyType(
 """Every kind of statement, with its wordings; each of them carries the same claims."""
 
 
+class Spoken(NamedTuple):
+    """A claim, the words that make it, and where in a longer text they begin."""
+
+    at: int
+    said: Phrase
+    claim: Claim
+
+
 class Phrase(str):
-    """A statement that remembers how it was made.
+    """Words with what they claim.
 
     Attributes:
         kind: Of `PHRASES`; empty for words that were put together without them.
         slots: What was put in, with the places where it stands.
+        claims: Made by all of its words.
+        parts: Phrases that it was made of, with their places: these have claims of their own.
     """
 
     kind: str = ""
     slots: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    claims: Sequence[Claim] = ()
+    parts: Sequence[tuple[Phrase, int]] = ()
 
     @classmethod
     def made(cls, kind: str, wording: str, slots: Mapping[str, str]) -> Phrase:
         """A wording with its slots filled."""
-        text, places = "", {}
+        text, places, parts = "", {}, []
         # As `str.format` fills them, but with the places noted: a claim is quoted by its slot.
         for literal, slot, _, _ in string.Formatter().parse(wording):
             text += literal
             if slot is not None:
-                places[slot] = (slots[slot], len(text))
-                text += slots[slot]
+                filling = slots[slot]
+                places[slot] = (filling, len(text))
+                if isinstance(filling, Phrase):
+                    parts.append((filling, len(text)))
+                text += filling
         phrase = cls(text)
-        phrase.kind, phrase.slots = kind, places
+        phrase.kind, phrase.slots, phrase.parts = kind, places, parts
         return phrase
 
-    def without_comma(self) -> Phrase:
-        """The same without the comma or colon at its end."""
-        phrase = type(self)(self.rstrip(",:"))
-        phrase.kind, phrase.slots = self.kind, self.slots
-        return phrase
+    def spoken(self, at: int = 0) -> Iterator[Spoken]:
+        """All claims, those of its parts behind its own.
+
+        Args:
+            at: Where it stands itself.
+        """
+        for claim in self.claims:
+            yield Spoken(at, self, claim)
+        for part, place in self.parts:
+            yield from part.spoken(at + place)
+
+
+def saying(text: str, *claims: Claim) -> Phrase:
+    """A text that makes claims."""
+    phrase = text if isinstance(text, Phrase) else Phrase(text)
+    if claims:
+        phrase.claims = (*phrase.claims, *claims)
+    return phrase
+
+
+def joined(*texts: str) -> Phrase:
+    """Texts one behind the other."""
+    parts, length = [], 0
+    for text in texts:
+        if isinstance(text, Phrase):
+            parts.append((text, length))
+        length += len(text)
+    phrase = Phrase("".join(texts))
+    phrase.parts = parts
+    return phrase
+
+
+def row(texts: Sequence[str], between: str, last: str) -> Phrase:
+    """Texts with words between them: `last` before the last one, and `between` before the others."""
+    separators = ["", *[between] * (len(texts) - 2), last][: len(texts)]
+    return joined(*(part for pair in zip(separators, texts, strict=True) for part in pair))
+
+
+def listed(texts: Sequence[str]) -> Phrase:
+    """`a`, `a and b`, `a, b, and c`."""
+    return row(texts, ", ", " and " if len(texts) < 3 else ", and ")
 
 
 def counted(count: int, unit: str) -> str:

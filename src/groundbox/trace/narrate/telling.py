@@ -13,7 +13,7 @@ from groundbox.trace.narrate.draft import Draft
 from groundbox.trace.narrate.evaluation import Evaluation, Results
 from groundbox.trace.narrate.explanation import Explanation, Reason
 from groundbox.trace.narrate.narration import Claim, ClaimKind
-from groundbox.trace.narrate.phrases import Phrase, Voice
+from groundbox.trace.narrate.phrases import Voice
 from groundbox.trace.narrate.policy import Level, Policy
 from groundbox.trace.narrate.reasons import Reasons, ValueReason
 from groundbox.trace.record.reading import Trace
@@ -236,13 +236,6 @@ class Where:
     returning: list[Reasons] = field(default_factory=list)
 
 
-def listed(texts: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b, and c`."""
-    if len(texts) < 3:
-        return " and ".join(texts)
-    return ", ".join(texts[:-1]) + ", and " + texts[-1]
-
-
 def claim(
     kind: ClaimKind,
     refs: Sequence[int],
@@ -250,14 +243,8 @@ def claim(
     subject: str,
     value: str,
     *,
-    said: str = "",
     why: ValueReason | Reason | None = None,
 ) -> Claim:
-    """A claim with its evidence in order.
-
-    Args:
-        said: The words that make it, where they are fewer than those of its clause.
-    """
-    words = said if isinstance(said, Phrase) else Phrase(said)
+    """A claim with its evidence in order."""
     at = tuple(sorted(set(refs)))
-    return Claim(kind=kind, refs=at, frame=frame, subject=subject, value=value, said=words, why=why)
+    return Claim(kind=kind, refs=at, frame=frame, subject=subject, value=value, why=why)
