@@ -6,7 +6,6 @@ import ast
 
 import pytest
 
-from groundbox.trace.narrate.evaluation import Evaluation
 from groundbox.trace.narrate.explanation import Explanation
 
 SOURCE = """\
@@ -25,7 +24,7 @@ def explanation(recorded):
     trace = recorded(SOURCE + "def main():\n    return f(3, 5, [4, 0, 7], {'k': 2}, 'abc', Box(9), None)\n", "main")
     inner = next(activation for activation in trace.structure.activations.values() if activation.name == "f")
     state = trace.state_at(inner.last)
-    return Explanation(Evaluation(state, inner.frame, assigned=trace.structure.syntax.assigned))
+    return Explanation(state, inner.frame, assigned=trace.structure.syntax.assigned)
 
 
 def parsed(code):

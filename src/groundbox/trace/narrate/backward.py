@@ -8,15 +8,15 @@ can run.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from groundbox.trace.narrate.answers import answer_of, whole
 from groundbox.trace.narrate.draft import Draft, sentence
-from groundbox.trace.narrate.narration import Claim, ClaimKind, Sentence, Witness
+from groundbox.trace.narrate.gaps import is_given
+from groundbox.trace.narrate.narration import ClaimKind, Sentence, Witness
 from groundbox.trace.narrate.phrases import Phrase, Voice, listed, saying
 from groundbox.trace.narrate.policy import Policy
-from groundbox.trace.narrate.telling import claim
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.run.structure import Activation
 from groundbox.values.parsing import expression_of
@@ -87,13 +87,10 @@ class Backward:
 
     def _witness_sentence(self) -> Sentence:
         state = self._trace.state_at(self._entry.first)
-        found = [(name, state.text(value, 10_000)) for name, value in self._entry.args.items()]
-        values = listed([f"`{name}` = {text}" for name, text in found])
-        claims: Sequence[Claim] = [
-            claim(ClaimKind.VALUE, [self._entry.first], self._entry.frame, name, text) for name, text in found
-        ]
-        kind = "backward.witness" if found else "backward.no_input"
-        return whole(sentence(self._voice.say(kind, values=values)), *claims)
+        first, frame = self._entry.first, self._entry.frame
+        found = [is_given(name, state.text(value, 10_000), [first], frame) for name, value in self._entry.args.items()]
+        said = self._voice.say("backward.witness" if found else "backward.no_input", values=listed(found))
+        return Sentence(text=sentence(said), said=said)
 
 
 def _assigned(activation: Activation) -> set[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from groundbox.trace.narrate.gaps import Before, Gaps, is_now
+from groundbox.trace.narrate.gaps import Before, Gaps, is_given, is_now
 from groundbox.trace.narrate.narration import Claim, ClaimKind
 from groundbox.trace.narrate.phrases import Phrase, listed, saying
 from groundbox.trace.narrate.policy import Level, level_of
@@ -128,23 +128,24 @@ class Calls:
 
     def _intro(self, activation: Activation, kind: str) -> None:
         telling = self._telling
-        telling.advance(activation.first)
+        ref = activation.first
+        telling.advance(ref)
         # Now, since objects among the arguments may have changed when the call returns.
         self._titles[activation.frame] = title(self._telling, activation)
         arguments = [(name, value) for name, value in arguments_of(activation) if not self._telling.is_code(value)]
-        told = {name: telling.told_text(value) for name, value in arguments}
-        texts = listed([f"`{name}` = {text}" for name, text in told.items()])
+        told = [(name, telling.told_text(value)) for name, value in arguments]
+        # The value of an object that was told before was claimed there.
+        texts = [
+            f"`{name}` = {text}" if text.startswith("the same ") else is_given(name, text, [ref], activation.frame)
+            for name, text in told
+        ]
         name = activation.short_name
-        claims = [claim(ClaimKind.CALL, [activation.first], activation.frame, name, "")]
-        for argument, text in told.items():
-            # The value was claimed where it was told.
-            if not text.startswith("the same "):
-                claims.append(claim(ClaimKind.VALUE, [activation.first], activation.frame, argument, text))
         if name.endswith(".__init__"):
             kind, name = "call.init", name.removesuffix(".__init__")
         kind = kind if arguments else "call.init.bare" if kind == "call.init" else "call.bare"
-        said = telling.voice.say(kind, function=f"`{name}`", name=f"`{name}`", arguments=texts)
-        telling.draft.say(said, *claims, alone=True)
+        said = telling.voice.say(kind, function=f"`{name}`", name=f"`{name}`", arguments=listed(texts))
+        called = claim(ClaimKind.CALL, [ref], activation.frame, activation.short_name, "")
+        telling.draft.say(said, called, alone=True)
 
     def _finish(self, activation: Activation, where: Where) -> None:
         telling = self._telling
@@ -473,7 +474,7 @@ def _written(telling: Telling, activation: Activation, write: Callable[[str, V],
     Args:
         write: The text of a value; without a name for one of many.
     """
-    function = telling.parameters(activation)
+    function = activation.node.args if isinstance(activation.node, ast.FunctionDef) else None
     spread, options = (getattr(each, "arg", "") for each in (function.vararg, function.kwarg)) if function else ("", "")
     # Behind `*args` a parameter is given by name alone.
     keywords = {each.arg for each in function.kwonlyargs} if function and spread else set()

@@ -172,14 +172,13 @@ class _Facts:
     def _value_in_words(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         """`` `x` is 3``, `` `x` = 3``, `` `x` takes the values 1, 2, 3``, `` `x` is deleted``."""
         refs, name, value = claim.refs, claim.subject, claim.value
-        if "call" in said.slots:
+        if said.kind == "value.is_call.again":
+            name, call, thing = (said.slots[slot][0].strip("`") for slot in ("name", "call", "thing"))
             yield self._called(claim, said)
-            if said.kind == "value.is_call.again":
-                name, call = (said.slots[slot][0].strip("`") for slot in ("name", "call"))
-                yield Fact("value", name, call, self._post(claim), 0, len(said))
-        if said.slots.get("thing", ("", 0))[0][:1].isupper():
-            thing, place = said.slots["thing"]
-            yield Fact("value", thing, "", None, place, place + len(thing))
+            yield Fact("value", name, call, self._post(claim), 0, len(said))
+            if thing[:1].isupper():
+                yield _slot("value", thing, "", None, said, "thing")
+            return
         if not value and isinstance(self._records[refs[-1]], schema.Del):
             yield Fact("statement", f"del {name}", "", refs[-1], 0, len(said))
             return
@@ -190,12 +189,7 @@ class _Facts:
                 yield Fact("value", name, text, self._post(claim, ref), start, start + len(text))
                 at = start + len(text)
             return
-        for start, end in code_spans(said):
-            code, rest = said[start + 1 : end - 1], said[end:]
-            if name in (code, _unparsed(code)) and rest.startswith((f" = {value}", f" is {value}")):
-                end += len(value) + (3 if rest.startswith(" = ") else 4)
-                yield Fact("value", name, value, self._post(claim), start, end)
-                return
+        yield Fact("value", name, value, self._post(claim), 0, len(said))
 
     def _came_about(self, claim: Claim, said: Phrase, name: str) -> Iterator[Fact]:
         """Yield what a clause says of a value besides itself: what was before, and where it came from."""

@@ -18,7 +18,6 @@ from groundbox.trace.narrate.evaluation import Evaluation
 from groundbox.trace.narrate.literals import literal
 from groundbox.trace.narrate.paths import with_indexes
 from groundbox.trace.record.syntax import copied, walked
-from groundbox.trace.run.structure import Activation
 from groundbox.values.parsing import expression_of
 from groundbox.values.unknown import Unknown
 
@@ -93,11 +92,8 @@ class Reason(str):
         return reason
 
 
-class Explanation:
+class Explanation(Evaluation):
     """Explains expressions at one moment in one frame."""
-
-    def __init__(self, evaluation: Evaluation) -> None:
-        self._evaluation = evaluation
 
     def workings(self, node: ast.expr, result: str) -> str | None:
         """The expression with values for names, if it leads to `result` and shows more than that.
@@ -114,7 +110,7 @@ class Explanation:
     def literal(self, node: ast.expr, limit: int = 10_000) -> str | None:
         """The value of an expression as text, if it can be worked out and has such a text."""
         try:
-            text = literal(self._evaluation.value(node))
+            text = literal(self.value(node))
         except Unknown:
             return None
         return text if len(text) <= limit else None
@@ -126,24 +122,20 @@ class Explanation:
 
     def items(self, node: ast.expr) -> Sequence[Worded]:
         """Return what a comprehension in an expression did with its items."""
-        return _items_of(node, self._evaluation)
+        return _items_of(node, self)
 
     def place(self, node: ast.expr) -> str:
         """The code of a name, attribute or item, with the values of its indexes: `dp[3]` for `dp[i + 1]`."""
-        return with_indexes(node, self._evaluation)
+        return with_indexes(node, self)
 
     def is_of_an_array(self, node: ast.expr) -> bool:
         """Return whether it reads an array's item, which is made by that: `grid[1, :]` is another array each time."""
-        return isinstance(node, ast.Subscript) and self._evaluation.is_in_an_array(node.value)
-
-    def called(self, node: ast.Call) -> Activation | None:
-        """The call of user code that a call is, if the trace has what it returned."""
-        return self._evaluation.called(node)
+        return isinstance(node, ast.Subscript) and self.is_in_an_array(node.value)
 
     def call(self, node: ast.Call) -> str:
         """The code of a call, with its arguments' values as far as they are short."""
         made = copied(node)
-        values = _Values(self._evaluation)
+        values = _Values(self)
         made.args = [values.whole(argument) for argument in made.args]
         for keyword in made.keywords:
             keyword.value = values.whole(keyword.value)
@@ -174,16 +166,16 @@ class Explanation:
         if not decided_by_one:
             return [ground for part in parts for ground in self._reason(part, truth)]
         for part in parts:
-            if self._evaluation.truth(part) is truth:
+            if self.truth(part) is truth:
                 return self._reason(part, truth)
         raise Unknown("no part decided")
 
     def _reason_of_truth(self, test: ast.expr, truth: bool) -> Ground:
-        if self._evaluation.truth(test) is not truth:
+        if self.truth(test) is not truth:
             raise Unknown("the value does not fit the branch that was taken")
         code, operand = ast.unparse(test), _operand(test)
         try:
-            value = self._evaluation.value(test)
+            value = self.value(test)
         except Unknown:
             # An instance of the program's classes has no value to show.
             return Ground(f"`{code}` is not None", [("test", f"{operand} is not None", "True")])
@@ -204,12 +196,12 @@ class Explanation:
         if not truth:
             for left, op, right in pairs:
                 # The first link of a chain that does not hold is where Python stops.
-                if not self._evaluation.truth(ast.Compare(left, [op], [right])):
-                    if not self._evaluation.truth(ast.Compare(left, [_OPPOSITE[type(op)]()], [right])):
+                if not self.truth(ast.Compare(left, [op], [right])):
+                    if not self.truth(ast.Compare(left, [_OPPOSITE[type(op)]()], [right])):
                         raise Unknown("neither holds: one of the two is nan")
                     return self._relation(left, _OPPOSITE[type(op)], right)
             raise Unknown("every part holds")
-        if not self._evaluation.truth(test):
+        if not self.truth(test):
             raise Unknown("the values do not fit the branch that was taken")
         return [ground for left, op, right in pairs for ground in self._relation(left, type(op), right)]
 
@@ -232,7 +224,7 @@ class Explanation:
         return [*steps, Ground(f"{first.value} {sign} {second.value}", [("test", "", relation)])]
 
     def _side(self, node: ast.expr) -> _Side:
-        value = literal(self._evaluation.value(node))
+        value = literal(self.value(node))
         if len(value) > MAX_INLINE:
             return _Side(f"`{ast.unparse(node)}`", None)
         if not isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Subscript):
@@ -241,7 +233,7 @@ class Explanation:
         return _Side(value, steps if steps != value and len(steps or "") <= MAX_INLINE else None)
 
     def _with_values(self, node: ast.expr) -> str | None:
-        replaced = _Values(self._evaluation).visit(copied(node))
+        replaced = _Values(self).visit(copied(node))
         try:
             return ast.unparse(ast.fix_missing_locations(replaced))
         except (ValueError, RecursionError):

@@ -245,6 +245,11 @@ def is_now(subject: str, value: str, refs: Sequence[int], frame: int) -> Phrase:
     return saying(f"`{subject}` is {value}", claim(ClaimKind.VALUE, refs, frame, subject, value))
 
 
+def is_given(subject: str, value: str, refs: Sequence[int], frame: int) -> Phrase:
+    """The same, where values are listed."""
+    return saying(f"`{subject}` = {value}", claim(ClaimKind.VALUE, refs, frame, subject, value))
+
+
 def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, str]]:
     """Places in nested lists and dicts that hold something else, as code and text; the whole if the shape changed."""
     if type(old) is list and type(new) is list and len(old) == len(new):

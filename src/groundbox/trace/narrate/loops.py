@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from groundbox.trace.narrate.explanation import Reason
-from groundbox.trace.narrate.gaps import Gaps, end_of, steps_of, target_names
+from groundbox.trace.narrate.gaps import Gaps, end_of, is_given, is_now, steps_of, target_names
 from groundbox.trace.narrate.narration import Claim, ClaimKind
 from groundbox.trace.narrate.phrases import Phrase, counted, joined, listed, saying
 from groundbox.trace.narrate.policy import Level, level_of
@@ -129,10 +129,10 @@ class Loops:
                 telling.draft.say(telling.voice.say("while.intro", code=code), *said, alone=True)
             return
         target = _target(loop)
-        items, told = self._items(loop, where.activation.frame)
-        telling.draft.say(telling.voice.say("for.intro", name=target, items=items), *told, alone=True)
+        items = self._items(loop, where.activation.frame)
+        telling.draft.say(telling.voice.say("for.intro", name=target, items=items), alone=True)
 
-    def _items(self, loop: Loop, frame: int) -> tuple[str, list[Claim]]:
+    def _items(self, loop: Loop, frame: int) -> str:
         """Return what a `for` goes through: its code, and the value where that is short and says more."""
         telling = self._telling
         assert isinstance(loop.statement, ast.For | ast.AsyncFor)
@@ -140,14 +140,14 @@ class Loops:
         code = telling.code(node) or "its items"
         # Working a call out again might not give what it gave then.
         if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id == "range"):
-            return code, []
+            return code
         text = telling.explanation(frame).literal(node, limit=telling.policy.value_chars)
         if text is None or code in (f"`{text}`", f"`{text.replace('(0, ', '(')}`"):
-            return code, []
+            return code
         # The items are those at the first time that the header ran.
         first = loop.iterations[0].header if loop.iterations else loop.closing
         refs = [first.step] if first is not None else []
-        return f"{code} = {text}", [claim(ClaimKind.VALUE, refs, frame, ast.unparse(node), text)]
+        return saying(f"{code} = {text}", claim(ClaimKind.VALUE, refs, frame, ast.unparse(node), text))
 
     def _tell_iteration(self, loop: Loop, iteration: Iteration, level: Level, where: Where) -> None:
         draft = self._telling.draft
@@ -189,13 +189,14 @@ class Loops:
         seen = self._statements.tell(header, where, own=False)
         names = telling.state.names(frame)
         texts = [(name, telling.text(names[name], 80)) for name in target_names(loop.statement) if name in names]
-        claims = [claim(ClaimKind.VALUE, [header.step, header.last], frame, name, text) for name, text in texts]
-        claims = claims or _number_of(loop, iteration, frame)
-        values = listed([f"`{name}` = {text}" for name, text in texts]) or f"iteration {iteration.number}"
-        are = listed([f"`{name}` is {text}" for name, text in texts]) or values
+        refs = [header.step, header.last]
+        values: str = listed([is_given(name, text, refs, frame) for name, text in texts])
+        are: str = listed([is_now(name, text, refs, frame) for name, text in texts])
+        if not texts:
+            values = are = saying(f"iteration {iteration.number}", *_number_of(loop, iteration, frame))
         kind = "for.full" if where.level == Level.FULL else "for.short"
         lead = telling.voice.say(kind, values=values, values_are=are)
-        telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
+        telling.draft.lead(lead, joins_all=where.level < Level.FULL)
         return seen
 
     def _lead_by_number(self, iteration: Iteration, where: Where, reason: str, *claims: Claim) -> None:

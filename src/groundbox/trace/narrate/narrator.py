@@ -18,12 +18,13 @@ from groundbox.trace.narrate.answers import answer_of
 from groundbox.trace.narrate.backward import Backward
 from groundbox.trace.narrate.calls import Calls
 from groundbox.trace.narrate.draft import Draft, TooLong
+from groundbox.trace.narrate.gaps import is_given
 from groundbox.trace.narrate.loops import Loops, is_way_out
-from groundbox.trace.narrate.narration import ClaimKind, Narration, Sentence
+from groundbox.trace.narrate.narration import Narration, Sentence
 from groundbox.trace.narrate.phrases import Voice, listed
 from groundbox.trace.narrate.policy import LADDER, STARTS, Level, Policy
 from groundbox.trace.narrate.statements import Statements
-from groundbox.trace.narrate.telling import Telling, Where, claim
+from groundbox.trace.narrate.telling import Telling, Where
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import walked
 from groundbox.trace.run.structure import Activation, Folded, Loop, Node, Step
@@ -169,10 +170,8 @@ class Teller:
         found = [(name, value) for name, value in found if not isinstance(value, dict) or "opaque" not in value]
         if not found or root.outcome != "return":
             return
-        texts = [f"`{name}` = {telling.text(value)}" for name, value in found[:MAX_GLOBALS]]
-        claims = [claim(ClaimKind.VALUE, [root.last], root.frame, name, telling.text(value)) for name, value in found]
-        text = telling.voice.say("globals", values=listed(texts))
-        telling.draft.say(text, *claims[:MAX_GLOBALS], alone=True)
+        texts = [is_given(name, telling.text(value), [root.last], root.frame) for name, value in found[:MAX_GLOBALS]]
+        telling.draft.say(telling.voice.say("globals", values=listed(texts)), alone=True)
 
 
 def _read_by_functions(tree: ast.Module | None) -> frozenset[str]:

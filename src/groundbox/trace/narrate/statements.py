@@ -159,7 +159,7 @@ class Statements:
         telling = self._telling
         explanation = telling.explanation(step.frame, results_of(step, self._telling.generators))
         # By function and line: in each frame the same code is the same to a reader.
-        first = telling.seen(("code", step.frame and telling.code_name(step.frame), step.line)) == 0
+        first = telling.seen(("code", step.frame and telling.state.frames[step.frame].name, step.line)) == 0
         seen.why, seen.reasons = workings_of(
             step, explanation, telling.code, first=first, crowded=telling.is_disturbed(step.statement)
         )
@@ -187,8 +187,8 @@ class Statements:
 
     def _path(self, step: Step, label: int) -> str | None:
         telling = self._telling
-        evaluation = telling.evaluation(step.frame, results_of(step, self._telling.generators))
-        return path_to(telling.state, step.frame, label, expressions_of(step), evaluation)
+        explanation = telling.explanation(step.frame, results_of(step, self._telling.generators))
+        return path_to(telling.state, step.frame, label, expressions_of(step), explanation)
 
     def _word(self, step: Step, where: Where, seen: StepNotes) -> None:
         telling = self._telling

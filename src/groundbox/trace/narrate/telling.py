@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from groundbox.trace.narrate.draft import Draft
-from groundbox.trace.narrate.evaluation import Evaluation, Results
+from groundbox.trace.narrate.evaluation import Results
 from groundbox.trace.narrate.explanation import Explanation, Reason
 from groundbox.trace.narrate.narration import Claim, ClaimKind
 from groundbox.trace.narrate.phrases import Voice
@@ -57,7 +57,6 @@ class Telling:
         self.generators = frozenset(record.f for record in self.trace.records if isinstance(record, Yield))
         self._disturbed = _disturbed(self.trace.structure.syntax.tree)
         self._lines = lines_of(source)
-        self._parameters = _parameters(self.trace.structure.syntax.tree)
         # Going by the text alone: where either word stands, an instance may be false.
         self._own_truth = "__bool__" in source or "__len__" in source
 
@@ -90,13 +89,8 @@ class Telling:
 
     def explanation(self, frame: int, results: Results | None = None) -> Explanation:
         """For the expressions of a frame at this moment; it moves with the state."""
-        return Explanation(self.evaluation(frame, results))
-
-    def evaluation(self, frame: int, results: Results | None = None) -> Evaluation:
-        """The same, for values."""
-        return Evaluation(
-            self.state, frame, results=results, assigned=self.trace.structure.syntax.assigned, own_truth=self._own_truth
-        )
+        assigned = self.trace.structure.syntax.assigned
+        return Explanation(self.state, frame, results=results, assigned=assigned, own_truth=self._own_truth)
 
     def code(self, node: ast.AST, max_chars: int = 110) -> str | None:
         """The program's own text of an expression in backticks, on one line, if it is short."""
@@ -118,14 +112,6 @@ class Telling:
     def is_disturbed(self, statement: ast.stmt | None) -> bool:
         """Return whether another statement of its line may have changed what it assigned."""
         return statement in self._disturbed
-
-    def parameters(self, activation: Activation) -> ast.arguments | None:
-        """Return how the function that runs is declared."""
-        return self._parameters.get(getattr(self.trace.records[activation.first], "n", 0))
-
-    def code_name(self, frame: int) -> str:
-        """The qualified name of the code that a frame runs."""
-        return self.state.frames[frame].name
 
     def is_code(self, value: V) -> bool:
         """Return whether a value is a function, class or module: what it stands for is said by its definition."""
@@ -156,13 +142,6 @@ class Telling:
     def exception(self, record: Raise) -> str:
         """An exception as its class would be called: `KeyError('x')`."""
         return f"{record.type}({', '.join(self.text(value, 80) for value in record.args)})"
-
-
-@functools.lru_cache(maxsize=KEPT_PROGRAMS)
-def _parameters(tree: ast.Module | None) -> dict[int, ast.arguments]:
-    """The parameters of each function by its first line, that of a decorator if it has one."""
-    functions = (node for node in walked(tree) if isinstance(node, ast.FunctionDef)) if tree is not None else ()
-    return {min((node.lineno, *(each.lineno for each in node.decorator_list))): node.args for node in functions}
 
 
 def _says_no_more(test: ast.expr) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from groundbox.trace.record import schema
 from groundbox.trace.record.schema import V
@@ -42,30 +42,13 @@ class Value:
         return f"line {self.line}, {self.function}: {said.get(self.how, f'{self.name} = {self.text}')}"
 
 
-class History(Sequence[Value]):
+class History(tuple[Value, ...]):
     """Values in the order in which they came; `str` of it is a line for each."""
 
-    def __init__(self, values: Sequence[Value]) -> None:
-        self._values = tuple(values)
-
-    @overload
-    def __getitem__(self, index: int) -> Value: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Value]: ...
-    def __getitem__(self, index: int | slice) -> Value | Sequence[Value]:
-        return self._values[index]
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, History) and self._values == other._values
-
-    def __hash__(self) -> int:
-        return hash(tuple(value.step for value in self._values))
+    __slots__ = ()
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self._values))
+        return "\n".join(map(str, self))
 
 
 def history(trace: Trace, name: str, frame: int | None = None, *, max_chars: int = 200) -> History:
@@ -77,7 +60,7 @@ def history(trace: Trace, name: str, frame: int | None = None, *, max_chars: int
         frame: Only this activation's name; None for the names of all.
         max_chars: Of each value's text.
     """
-    return History(list(_values(trace, name, frame, max_chars)))
+    return History(_values(trace, name, frame, max_chars))
 
 
 def _values(trace: Trace, name: str, frame: int | None, max_chars: int) -> Iterator[Value]:
