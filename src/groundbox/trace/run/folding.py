@@ -36,8 +36,9 @@ class Gap:
     """Stretch that is left out.
 
     Attributes:
+        start: The first record left out.
+        last: The last one.
         line: Of the loop's header, or where the function begins.
-        last: The last record left out.
         effects: What is recorded of the difference that it made, when the rest is not.
         iterations: How many iterations, 0 for the body of a call.
         first: The number of the first iteration left out.
@@ -45,6 +46,7 @@ class Gap:
         function: The function whose body is left out, or the one that the loop is in.
     """
 
+    start: int
     last: int
     frame: int
     line: int
@@ -108,15 +110,7 @@ _FARTHEST: Final = 100
 _ORDER = {Enter: 0, Skip: 1, Begin: 2, Done: 3, Leave: 4}
 
 
-class Hidden(NamedTuple):
-    """A row of records that is left out, the first and the last included."""
-
-    first: int
-    last: int
-    gap: Gap
-
-
-def hidden_spans(structure: Structure, folding: Folding | None = None) -> list[Hidden]:
+def hidden_spans(structure: Structure, folding: Folding | None = None) -> list[Gap]:
     """Return what is left out, in order; none is inside another."""
     return list(_outermost(all_hidden(structure, folding or Folding())))
 
@@ -133,7 +127,7 @@ def told(structure: Structure, folding: Folding | None = None) -> list[Moment]:
         if step.calls or step.resumes:
             moments.append(Begin(step.step, step))
         moments.append(Done(step.last, step))
-    moments.extend(Skip(each.first, each.gap) for each in hidden)
+    moments.extend(Skip(gap.start, gap) for gap in hidden)
     moments.sort(key=_key)
     return _visible(moments, hidden)
 
@@ -149,14 +143,14 @@ def _key(moment: Moment) -> tuple[int, int, int]:
     return moment.t, _ORDER[Leave] + 1 if outer else _ORDER[Done], -moment.step.step
 
 
-def _visible(moments: Sequence[Moment], hidden: Sequence[Hidden]) -> list[Moment]:
+def _visible(moments: Sequence[Moment], hidden: Sequence[Gap]) -> list[Moment]:
     """Leave out what began inside of something that is left out; a generator's step may end outside of it."""
-    firsts = [each.first for each in hidden]
+    starts = [gap.start for gap in hidden]
     shown: list[Moment] = []
     for moment in moments:
         begins = _begins(moment)
         # None of `hidden` is inside another, so only the last one that begins before can have it.
-        at = bisect_right(firsts, begins) - 1
+        at = bisect_right(starts, begins) - 1
         if isinstance(moment, Skip) or at < 0 or begins > hidden[at].last:
             shown.append(moment)
     return shown
@@ -168,19 +162,19 @@ def _begins(moment: Moment) -> int:
     return moment.activation.first if isinstance(moment, Leave) else moment.t
 
 
-def _outermost(hidden: Sequence[Hidden]) -> Iterator[Hidden]:
+def _outermost(hidden: Sequence[Gap]) -> Iterator[Gap]:
     end = -1
     # Of two that begin at one record the longer one is outside.
-    for each in sorted(hidden, key=lambda h: (h.first, -h.last)):
-        if each.first > end:
-            end = each.last
-            yield each
+    for gap in sorted(hidden, key=lambda gap: (gap.start, -gap.last)):
+        if gap.start > end:
+            end = gap.last
+            yield gap
 
 
-def all_hidden(structure: Structure, folding: Folding) -> list[Hidden]:
+def all_hidden(structure: Structure, folding: Folding) -> list[Gap]:
     """Everything that is left out, also inside other things that are."""
     counter = _Counter(structure)
-    found: list[Hidden] = []
+    found: list[Gap] = []
     levels: dict[int, int] = {}
     # In the order of calls, so that the level of a caller is known before that of what it called.
     for activation in structure.activations.values():
@@ -218,8 +212,9 @@ class _Counter:
         return bisect_right(self._starts, last) - bisect_left(self._starts, first)
 
 
-def _folded_call(activation: Activation, folded: Folded) -> Hidden:
-    gap = Gap(
+def _folded_call(activation: Activation, folded: Folded) -> Gap:
+    return Gap(
+        start=folded.record,
         last=max((folded.record, *folded.effects)),
         effects=folded.effects,
         frame=activation.frame,
@@ -227,21 +222,20 @@ def _folded_call(activation: Activation, folded: Folded) -> Hidden:
         steps=folded.steps,
         function=activation.short_name,
     )
-    return Hidden(folded.record, gap.last, gap)
 
 
-def _deep_call(activation: Activation, counter: _Counter) -> Hidden:
+def _deep_call(activation: Activation, counter: _Counter) -> Gap:
     first = activation.first + 1
     # The call and its end stay: arguments and result are told.
     last = activation.last - (activation.outcome != "open")
-    gap = Gap(
+    return Gap(
+        start=first,
         last=last,
         frame=activation.frame,
         line=activation.line,
         steps=counter.between(first, last),
         function=activation.short_name,
     )
-    return Hidden(first, last, gap)
 
 
 def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
@@ -281,7 +275,7 @@ def _number(item: Iteration | Folded) -> float:
     return item.number if isinstance(item, Iteration) else item.after + 0.5
 
 
-def _hidden_iterations(activation: Activation, loop: Loop, most: int | None, counter: _Counter) -> Iterator[Hidden]:
+def _hidden_iterations(activation: Activation, loop: Loop, most: int | None, counter: _Counter) -> Iterator[Gap]:
     shown = shown_iterations(loop, most)
     for index, group in enumerate(shown):
         if not isinstance(group, list):
@@ -289,18 +283,17 @@ def _hidden_iterations(activation: Activation, loop: Loop, most: int | None, cou
         following = shown[index + 1] if index + 1 < len(shown) else None
         first = start(group[0])
         last = start(following) - 1 if isinstance(following, Iteration) else _end(loop, group)
-        recorded = counter.between(first, last)
-        gap = Gap(
+        yield Gap(
+            start=first,
             last=max(first, last),
             effects=tuple(t for item in group if isinstance(item, Folded) for t in item.effects),
             frame=activation.frame,
             line=loop.line,
             iterations=sum(item.iterations if isinstance(item, Folded) else 1 for item in group),
             first=group[0].number if isinstance(group[0], Iteration) else group[0].after + 1,
-            steps=recorded + sum(item.steps for item in group if isinstance(item, Folded)),
+            steps=counter.between(first, last) + sum(item.steps for item in group if isinstance(item, Folded)),
             function=activation.short_name,
         )
-        yield Hidden(first, gap.last, gap)
 
 
 def start(item: Iteration | Folded) -> int:

@@ -247,9 +247,9 @@ class _Framing:
 def _hidden_records(trace: Trace, folding: Folding | None) -> Mapping[int, str]:
     """Records that are left out; the first of each gap with the words that stand in its place."""
     hidden: dict[int, str] = {}
-    for first, last, gap in hidden_spans(trace.structure, folding):
-        hidden.update(dict.fromkeys(range(first, last + 1), ""))
-        hidden[first] = gap.text
+    for gap in hidden_spans(trace.structure, folding):
+        hidden.update(dict.fromkeys(range(gap.start, gap.last + 1), ""))
+        hidden[gap.start] = gap.text
     return hidden
 
 

@@ -89,7 +89,7 @@ def _data(trace: Trace, folding: Folding) -> dict[str, Any]:
         # All of them: the page goes through them forwards and back, and folding is only how it begins.
         "records": [_record(record) for record in trace.records],
         "positions": _positions(trace),
-        "spans": [[h.first, h.last, h.gap.text, h.gap.line, h.gap.frame] for h in all_hidden(structure, folding)],
+        "spans": [[gap.start, gap.last, gap.text, gap.line, gap.frame] for gap in all_hidden(structure, folding)],
         "roots": [activation.frame for activation in structure.roots],
         "activations": {str(a.frame): _activation(a) for a in structure.activations.values()},
     }
