@@ -143,9 +143,9 @@ class Calls:
         if name.endswith(".__init__"):
             kind, name = "call.init", name.removesuffix(".__init__")
         kind = kind if arguments else "call.init.bare" if kind == "call.init" else "call.bare"
-        said = telling.voice.say(kind, function=f"`{name}`", name=f"`{name}`", arguments=listed(texts))
         called = claim(ClaimKind.CALL, [ref], activation.frame, activation.short_name, "")
-        telling.draft.say(said, called, alone=True)
+        code = f"`{name}`"
+        telling.say(kind, called, alone=True, function=code, name=code, arguments=listed(texts))
 
     def _finish(self, activation: Activation, where: Where) -> None:
         telling = self._telling
@@ -189,9 +189,9 @@ class Calls:
             value = telling.text(activation.value)
             told = claim(ClaimKind.RETURN, [activation.last], activation.frame, activation.short_name, value, why=why)
             if why is not None and why.chain and not why.alias and why.result in (None, value):
-                draft.say(telling.voice.say("return.entry", function=function, workings=why.chain, value=value), told)
+                telling.say("return.entry", told, function=function, workings=why.chain, value=value)
             elif draft.has_conditions:
-                draft.say(telling.voice.say("return.reached", function=function, value=value), told)
+                telling.say("return.reached", told, function=function, value=value)
         draft.stop()
 
 
@@ -231,16 +231,15 @@ class Generators:
         if ref is None:
             telling.advance(activation.last)
             if activation.outcome == "return":
-                text = telling.voice.say("exhausted", function=function)
                 told = claim(ClaimKind.RETURN, [activation.last], activation.frame, activation.short_name, "")
-                telling.draft.say(text, told)
+                telling.say("exhausted", told, function=function)
             return
         telling.advance(ref)
         record = telling.trace.records[ref]
         assert isinstance(record, schema.Yield)
         value = telling.text(record.v)
-        text = telling.voice.say("yield", function=function, value=value)
-        telling.draft.say(text, claim(ClaimKind.RETURN, [ref], activation.frame, activation.short_name, value))
+        told = claim(ClaimKind.RETURN, [ref], activation.frame, activation.short_name, value)
+        telling.say("yield", told, function=function, value=value)
 
     def _tell_steps(self, activation: Activation, since: int, level: Level) -> None:
         """Tell what its own code did until it rested, step by step: its loops go on over several rests."""
@@ -396,7 +395,7 @@ class Outcomes:
             return
         text = telling.text(made, 80)
         told = claim(ClaimKind.CALL, [activation.first, activation.last], activation.frame, activation.short_name, text)
-        telling.draft.say(telling.voice.say("call.made", value=text), told)
+        telling.say("call.made", told, value=text)
 
 
 def _leaving(activation: Activation, descent: Phrase | None) -> str:

@@ -243,7 +243,10 @@ class _Facts:
 
     def _is_written(self, code: str) -> bool:
         """Return whether an expression stands in the program."""
-        return _unparsed(code) in _expressions(self._tree)
+        try:
+            return ast.unparse(expression_of(code)) in _expressions(self._tree)
+        except (SyntaxError, ValueError, RecursionError):
+            return code in _expressions(self._tree)
 
     def _called(self, claim: Claim, said: Phrase) -> Fact:
         """The call that gave a value."""
@@ -630,19 +633,6 @@ def _changed(fact: Fact) -> str:
 def _number_in(said: str) -> tuple[int, int]:
     found = re.search(r"\d+", said)
     return found.span() if found else (0, len(said))
-
-
-def _unparsed(code: str) -> str:
-    """Code as it is written by Python."""
-    node = _parsed(code)
-    return code if node is None else ast.unparse(node)
-
-
-def _parsed(code: str) -> ast.expr | None:
-    try:
-        return expression_of(code)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
 
 
 def _whose_turn(records: Sequence[schema.Record]) -> tuple[list[int], dict[int, int]]:

@@ -240,14 +240,14 @@ def target_names(statement: ast.stmt) -> list[str]:
     return [node.id for node in ast.walk(statement.target) if isinstance(node, ast.Name)]
 
 
-def is_now(subject: str, value: str, refs: Sequence[int], frame: int) -> Phrase:
+def is_now(subject: str, value: str, refs: Sequence[int], frame: int, sign: str = "is") -> Phrase:
     """That a name or place has a value."""
-    return saying(f"`{subject}` is {value}", claim(ClaimKind.VALUE, refs, frame, subject, value))
+    return saying(f"`{subject}` {sign} {value}", claim(ClaimKind.VALUE, refs, frame, subject, value))
 
 
 def is_given(subject: str, value: str, refs: Sequence[int], frame: int) -> Phrase:
     """The same, where values are listed."""
-    return saying(f"`{subject}` = {value}", claim(ClaimKind.VALUE, refs, frame, subject, value))
+    return is_now(subject, value, refs, frame, "=")
 
 
 def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, str]]:

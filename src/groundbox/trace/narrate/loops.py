@@ -125,12 +125,11 @@ class Loops:
             code = telling.code(loop.statement.test)
             if code is not None and not isinstance(loop.statement.test, ast.Constant):
                 refs = [first.step] if first is not None else []
-                said = [claim(ClaimKind.CONDITION, refs, where.activation.frame, code[1:-1], "True")]
-                telling.draft.say(telling.voice.say("while.intro", code=code), *said, alone=True)
+                said = claim(ClaimKind.CONDITION, refs, where.activation.frame, code[1:-1], "True")
+                telling.say("while.intro", said, alone=True, code=code)
             return
         target = _target(loop)
-        items = self._items(loop, where.activation.frame)
-        telling.draft.say(telling.voice.say("for.intro", name=target, items=items), alone=True)
+        telling.say("for.intro", alone=True, name=target, items=self._items(loop, where.activation.frame))
 
     def _items(self, loop: Loop, frame: int) -> str:
         """Return what a `for` goes through: its code, and the value where that is short and says more."""
@@ -168,7 +167,7 @@ class Loops:
         is_called = header is not None and header.inline and bool(header.calls or header.resumes)
         # A lead alone is no sentence.
         if len(draft.ledger) == marked and not is_called:
-            draft.say(self._telling.voice.say("loop.did" if _did_something(iteration) else "loop.unchanged"))
+            self._telling.say("loop.did" if _did_something(iteration) else "loop.unchanged")
         if iteration is loop.iterations[-1] and is_way_out(loop):
             draft.stop_effects()
         else:
@@ -313,9 +312,8 @@ class Loops:
             return
         if loop.exit == "exhausted":
             self._statements.tell(closing, where, own=False)
-            count = counted(loop.count, "iteration")
             said = claim(ClaimKind.COUNT, [_over(closing)], frame, str(loop.line), str(loop.count))
-            telling.draft.say(telling.voice.say("loop.exhausted", count=count), said, alone=True)
+            telling.say("loop.exhausted", said, alone=True, count=counted(loop.count, "iteration"))
         elif loop.exit == "false" and isinstance(loop.statement, ast.While):
             seen = self._statements.tell(closing, where, own=False)
             self._statements.word_body(closing, seen, ())
@@ -342,8 +340,7 @@ class Loops:
         truth = claim(ClaimKind.CONDITION, [ref], frame, ast.unparse(test), "False", why=reason)
         text = saying(telling.condition(test, False, reason, brief=True, leads=True), truth)
         said = claim(ClaimKind.COUNT, [end], frame, str(loop.line), str(loop.count))
-        count = counted(loop.count, "iteration")
-        telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), said, alone=True)
+        telling.say("loop.false", said, alone=True, condition=text, count=counted(loop.count, "iteration"))
 
     def _tell_result(self, loop: Loop, where: Where) -> None:
         """Only how often it ran, and what it left."""
@@ -369,7 +366,7 @@ class Loops:
         if reason is not None:
             assert isinstance(loop.statement, ast.While)
             truth = claim(ClaimKind.CONDITION, [start], frame, ast.unparse(loop.statement.test), "False", why=reason)
-            telling.draft.say(telling.voice.say("loop.never.while", condition=saying(reason, truth)), said)
+            telling.say("loop.never.while", said, condition=saying(reason, truth))
             return
         rest = self._gaps.after(before, frame, start, last, but=target_names(loop.statement))
         runs = telling.voice.say("loop.runs", head=_head(loop), times=counted(loop.count, "time"))

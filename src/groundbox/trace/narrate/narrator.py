@@ -171,7 +171,7 @@ class Teller:
         if not found or root.outcome != "return":
             return
         texts = [is_given(name, telling.text(value), [root.last], root.frame) for name, value in found[:MAX_GLOBALS]]
-        telling.draft.say(telling.voice.say("globals", values=listed(texts)), alone=True)
+        telling.say("globals", alone=True, values=listed(texts))
 
 
 def _read_by_functions(tree: ast.Module | None) -> frozenset[str]:

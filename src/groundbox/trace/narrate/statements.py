@@ -139,8 +139,8 @@ class Statements:
         records = self._telling.trace.records
         frames = {getattr(records[ref], "f", 0) if ref in step.resumes else 0 for ref in (*refs, *step.resumes[-1:])}
         is_one_generator = len(frames) == 1 and 0 not in frames  # which goes on after them: each of them gave a value
-        text = self._telling.voice.say("yield.left_out" if is_one_generator else "call.left_out", count=count)
-        self._telling.draft.say(text, claim(ClaimKind.COUNT, refs, step.frame, "calls", str(len(refs))))
+        kind = "yield.left_out" if is_one_generator else "call.left_out"
+        self._telling.say(kind, claim(ClaimKind.COUNT, refs, step.frame, "calls", str(len(refs))), count=count)
 
     def _says_result(self, step: Step) -> bool:
         """Return whether the statement is one call, whose result is the value that it assigns or returns."""
@@ -232,8 +232,8 @@ class Statements:
         for ref in seen.dels:
             record = telling.trace.records[ref]
             assert isinstance(record, schema.Del)
-            text = telling.voice.say("value.deleted", name=f"`{record.name}`")
-            telling.draft.say(text, claim(ClaimKind.VALUE, [ref], step.frame, record.name, ""))
+            told = claim(ClaimKind.VALUE, [ref], step.frame, record.name, "")
+            telling.say("value.deleted", told, name=f"`{record.name}`")
 
     def _word_value(self, ref: int, record: schema.Set, old: str | None, why: ValueReason | None) -> None:
         """Say a `set` record.
@@ -310,7 +310,7 @@ class Statements:
             return
         value = telling.text(record.text)
         kind = "output" if record.s == 1 else "output.error"
-        telling.draft.say(telling.voice.say(kind, value=value), claim(ClaimKind.OUTPUT, [ref], 0, "", value))
+        telling.say(kind, claim(ClaimKind.OUTPUT, [ref], 0, "", value), value=value)
 
     def _word_flow(self, step: Step, where: Where, seen: StepNotes) -> None:
         """Conditions, jumps and exceptions."""
@@ -322,7 +322,7 @@ class Statements:
             case ast.Break() | ast.Continue() if where.number:
                 word, number = type(step.statement).__name__.lower(), str(where.number)
                 said = claim(ClaimKind.ORDER, [step.step], step.frame, word, number)
-                self._telling.draft.say(self._telling.voice.say(f"loop.{word}", number=number), said)
+                self._telling.say(f"loop.{word}", said, number=number)
             case ast.Return():
                 where.returning.append(seen.reasons)
         if step.part == "except" and step.condition is not None:
@@ -353,8 +353,8 @@ class Statements:
             said = claim(ClaimKind.CONDITION, [step.step], step.frame, kind, "False")
             self._telling.draft.say(f"the exception does not match {kind}", said)
             return
-        text = self._telling.voice.say("handler", handler=kind)
-        self._telling.draft.say(text, claim(ClaimKind.EXCEPTION, [step.step], step.frame, kind, "handled"))
+        said = claim(ClaimKind.EXCEPTION, [step.step], step.frame, kind, "handled")
+        self._telling.say("handler", said, handler=kind)
 
     def _word_case(self, step: Step) -> None:
         assert isinstance(step.clause, ast.match_case)
@@ -373,8 +373,7 @@ class Statements:
         if record.from_ is not None:
             return
         value = self._telling.exception(record)
-        text = self._telling.voice.say("raise", value=value)
-        self._telling.draft.say(text, claim(ClaimKind.EXCEPTION, [step.raised], step.frame, "", value))
+        self._telling.say("raise", claim(ClaimKind.EXCEPTION, [step.raised], step.frame, "", value), value=value)
 
 
 def _is_of_the_compiler(statement: ast.stmt | None) -> bool:

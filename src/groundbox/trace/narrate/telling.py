@@ -60,6 +60,10 @@ class Telling:
         # Going by the text alone: where either word stands, an instance may be false.
         self._own_truth = "__bool__" in source or "__len__" in source
 
+    def say(self, kind: str, *claims: Claim, alone: bool = False, **slots: str) -> None:
+        """Tell a statement, in one of the wordings of its kind."""
+        self.draft.say(self.voice.say(kind, **slots), *claims, alone=alone)
+
     def advance(self, t: int) -> None:
         """Go on to the moment after record `t`, if that is still ahead."""
         while self.state.t < t:

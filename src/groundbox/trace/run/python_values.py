@@ -145,7 +145,7 @@ class _Reader:
             return self._object(value["ref"], depth)
         if kind in ("tuple", "frozenset"):
             return self._items(value, kind, depth)
-        return _atom(value, kind)
+        return atom(value, kind)
 
     def _items(self, value: dict[str, Any], kind: str, depth: int) -> Any:
         if value.get("elided") or "class" in value:
@@ -206,7 +206,12 @@ class _Reader:
         return made
 
 
-def _atom(value: dict[str, Any], kind: str) -> Any:
+def atom(value: dict[str, Any], kind: str) -> Any:
+    """A value without parts, by its main key.
+
+    Raises:
+        Unknown: It is not shown whole, or of another kind.
+    """
     inner = value[kind]
     if kind == "int" and type(inner) is str:
         return int(inner)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from groundbox.trace.record.schema import V
 from groundbox.trace.record.value import kind_of
+from groundbox.trace.run.python_values import atom
 from groundbox.values.parsing import expression_of
 
 if TYPE_CHECKING:
@@ -290,11 +291,8 @@ def _atom(value: dict[str, Any], kind: str, chars: int) -> str:
         return _joined(head[: max(1, chars * 2 // 3)], tail[-max(1, chars // 3) :] if tail else "", inner["len"])
     if kind == "bytes":
         return _bytes_text(inner["hex"], inner["len"], chars)
-    if kind == "complex":
-        return repr(complex(*(float(part["float"]) if type(part) is dict else part for part in inner)))
-    if kind == "range":
-        start, stop, step = (part["int"] if type(part) is dict else part for part in inner)
-        return f"range({start}, {stop})" if step == 1 else f"range({start}, {stop}, {step})"
+    if kind in ("complex", "range"):
+        return repr(atom(value, kind))
     return _NAMED.get(kind, "{}").format(_word(inner))
 
 

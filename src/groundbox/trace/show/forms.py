@@ -37,6 +37,13 @@ SKIP: Final = "<|trace_skip|>"
 CODE: Final = "<|trace_code|>"
 VALUE: Final = "<|trace_value|>"
 END: Final = "<|trace_end|>"
+_TOKEN: Final[Mapping[type[schema.Record], str]] = {
+    schema.Call: CALL,
+    schema.Line: LINE,
+    schema.Return: RETURN,
+    schema.Yield: YIELD,
+    schema.Raise: RAISE,
+}
 TOKENS: Final = (CALL, LINE, RETURN, YIELD, RAISE, SKIP, CODE, VALUE, END)
 """To be added to a tokenizer as special tokens."""
 SAME: Final = ".."
@@ -199,49 +206,29 @@ def frames(trace: Trace, *, folding: Folding | None = None, max_chars: int = 120
     <|trace_end|>
     ```
     """
-    return _Framing(trace, folding, max_chars).text()
+    texts = MomentTexts(trace, folding, max_chars)
+    hidden = _hidden_records(trace, folding)
+    shown: dict[int, dict[str, str]] = {}
+    lines: list[str] = []
+    # By records and not by moments: a frame is shown before its line runs, and a moment comes after a step.
+    for t, record in enumerate(trace.records):
+        texts.state.apply(record)
+        if t in hidden:
+            lines += [f"{SKIP}{hidden[t]}"] if hidden[t] else []
+        elif isinstance(record, schema.Call | schema.Line | schema.Return | schema.Yield | schema.Raise):
+            names, before = texts.names(record.f), shown.get(record.f, {})
+            shown[record.f] = names
+            said = {name: SAME if before.get(name) == text else text for name, text in names.items()}
+            state = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+            lines.append(f"{_TOKEN[type(record)]}{state}{CODE}{texts.source(record.n)}{_given(texts, record)}")
+    return "".join(f"{line}\n" for line in [*lines, END])
 
 
-class _Framing:
-    def __init__(self, trace: Trace, folding: Folding | None, max_chars: int) -> None:
-        self._texts = MomentTexts(trace, folding, max_chars)
-        self._shown: dict[int, dict[str, str]] = {}
-        self._hidden = _hidden_records(trace, folding)
-        self._lines: list[str] = []
-
-    def text(self) -> str:
-        # By records and not by moments: a frame is shown before its line runs, and a moment comes after a step.
-        state = self._texts.state
-        for t, record in enumerate(self._texts.trace.records):
-            state.apply(record)
-            if t not in self._hidden:
-                self._tell(record)
-            elif self._hidden[t]:
-                self._lines.append(f"{SKIP}{self._hidden[t]}")
-        self._lines.append(END)
-        return "".join(f"{line}\n" for line in self._lines)
-
-    def _tell(self, record: schema.Record) -> None:
-        value = self._texts.value
-        if isinstance(record, schema.Call):
-            self._frame(CALL, record.f, record.n)
-        elif isinstance(record, schema.Line):
-            self._frame(LINE, record.f, record.n)
-        elif isinstance(record, schema.Return):
-            self._frame(RETURN, record.f, record.n, value(record.v))
-        elif isinstance(record, schema.Yield):
-            self._frame(YIELD, record.f, record.n, value(record.v))
-        elif isinstance(record, schema.Raise):
-            self._frame(RAISE, record.f, record.n, f"{record.type}({', '.join(map(value, record.args))})")
-
-    def _frame(self, token: str, frame: int, line: int, value: str | None = None) -> None:
-        names = self._texts.names(frame)
-        before = self._shown.get(frame, {})
-        said = {name: SAME if before.get(name) == text else text for name, text in names.items()}
-        self._shown[frame] = names
-        source = self._texts.source(line)
-        shown = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
-        self._lines.append(f"{token}{shown}{CODE}{source}" + ("" if value is None else f"{VALUE}{value}"))
+def _given(texts: MomentTexts, record: schema.Record) -> str:
+    """The value that a frame gives, or the exception that it raises."""
+    if isinstance(record, schema.Return | schema.Yield):
+        return f"{VALUE}{texts.value(record.v)}"
+    return f"{VALUE}{texts.raised(record)}" if isinstance(record, schema.Raise) else ""
 
 
 def _hidden_records(trace: Trace, folding: Folding | None) -> Mapping[int, str]:

@@ -107,8 +107,10 @@ class MomentTexts:
         if step.raised is None:
             return ""
         record = self.trace.records[step.raised]
-        if not isinstance(record, schema.Raise):
-            return ""
+        return self.raised(record) if isinstance(record, schema.Raise) else ""
+
+    def raised(self, record: schema.Raise) -> str:
+        """An exception as its class would be called."""
         return f"{record.type}({', '.join(map(self.value, record.args))})"
 
     def differences(self, what: Step | Gap) -> list[str]:
