@@ -233,14 +233,8 @@ def _whole(state: State, change: Note, path: str) -> Change:
 
 
 def _now(state: State, label: int) -> dict[str, str]:
-    """Return what is there now, in two forms: `, which is now [1]` and ` and is now [1]`."""
-    text = _present(state, label)
-    return {"which": f", which {text}", "and_": f" and {text}"}
-
-
-def _present(state: State, label: int) -> str:
-    """Return what is there now, if that is short; otherwise how much it is."""
+    """Return what is there now, if that is short, or how much it is: `, which is now [1]` and ` and is now [1]`."""
     text = state.text({"ref": label}, 10_000)
-    if len(text) <= MAX_WHOLE:
-        return f"is now {text}"
-    return f"now has {counted(state.heap[label].size, 'item')}"
+    is_short = len(text) <= MAX_WHOLE
+    present = f"is now {text}" if is_short else f"now has {counted(state.heap[label].size, 'item')}"
+    return {"which": f", which {present}", "and_": f" and {present}"}

@@ -446,10 +446,7 @@ class _Facts:
 
     def _now(self, said: Phrase, path: str, ref: int) -> Iterator[Fact]:
         """`, which is now [1]`, ` and now has 12 items`."""
-        slot = "which" if said.endswith(said.slots["which"][0] if "which" in said.slots else "\0") else "and_"
-        if slot not in said.slots:
-            return
-        text, at = said.slots[slot]
+        text, at = said.slots.get("which") or said.slots["and_"]
         step = self._settled(ref)
         if " is now " in text:
             value = text.partition(" is now ")[2]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from groundbox.trace.narrate.calls import Block
 from groundbox.trace.narrate.explanation import Reason
 from groundbox.trace.narrate.gaps import Gaps, end_of, is_given, is_now, steps_of, target_names
 from groundbox.trace.narrate.narration import Claim, ClaimKind
@@ -14,9 +15,8 @@ from groundbox.trace.narrate.phrases import Phrase, counted, joined, listed, say
 from groundbox.trace.narrate.policy import Level, level_of
 from groundbox.trace.narrate.statements import Statements, StepNotes
 from groundbox.trace.narrate.telling import Telling, Where, claim
-from groundbox.trace.run.structure import Folded, Iteration, Loop, Node, Step, walk
+from groundbox.trace.run.structure import Folded, Iteration, Loop, Step, walk
 
-Block = Callable[[Sequence[Node], Where], None]
 MAX_HEAD: Final = 80
 """Characters of what names a loop beside its iterations."""
 MAX_TESTS: Final = 2
