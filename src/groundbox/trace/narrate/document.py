@@ -280,6 +280,12 @@ class _Facts:
                 yield from _reasons(claim, at + len(" ("), step)
             elif text:
                 yield Fact("test", subject, value, step, at, at + len(text))
+        elif "condition" in slots:  # told with what came of it
+            text, at = slots["condition"]
+            if claim.why is not None:
+                yield from _reasons(claim, at, step)
+            else:
+                yield Fact("test", subject, value, step, at, at + len(text))
         elif slots:
             yield Fact("test", subject, value, step, 0, len(said))
         else:

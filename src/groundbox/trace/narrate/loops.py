@@ -338,9 +338,9 @@ class Loops:
         telling = self._telling
         ref, end = (header.last, header.last) if header.inline else (header.step, _over(header))
         truth = claim(ClaimKind.CONDITION, [ref], frame, ast.unparse(test), "False", why=reason)
-        text = saying(telling.condition(test, False, reason, brief=True, leads=True), truth)
+        text = telling.condition(test, False, reason, brief=True, leads=True)
         said = claim(ClaimKind.COUNT, [end], frame, str(loop.line), str(loop.count))
-        telling.say("loop.false", said, alone=True, condition=text, count=counted(loop.count, "iteration"))
+        telling.say("loop.false", truth, said, alone=True, condition=text, count=counted(loop.count, "iteration"))
 
     def _tell_result(self, loop: Loop, where: Where) -> None:
         """Only how often it ran, and what it left."""
@@ -366,7 +366,7 @@ class Loops:
         if reason is not None:
             assert isinstance(loop.statement, ast.While)
             truth = claim(ClaimKind.CONDITION, [start], frame, ast.unparse(loop.statement.test), "False", why=reason)
-            telling.say("loop.never.while", said, condition=saying(reason, truth))
+            telling.say("loop.never.while", truth, said, condition=reason)
             return
         rest = self._gaps.after(before, frame, start, last, but=target_names(loop.statement))
         runs = telling.voice.say("loop.runs", head=_head(loop), times=counted(loop.count, "time"))

@@ -216,7 +216,7 @@ def _folded_call(activation: Activation, folded: Folded) -> Gap:
     return Gap(
         start=folded.record,
         last=max((folded.record, *folded.effects)),
-        effects=folded.effects,
+        effects=tuple(folded.effects),
         frame=activation.frame,
         line=activation.line,
         steps=folded.steps,
