@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from groundbox.trace.claims import BadClaims, ClaimData, ClaimsData, Kind, SentenceData, decode, json_schema
+from groundbox.trace.claims import BadClaims, ClaimData, ClaimsData, Kind, SentenceData, decode, json_schema, prove
 from groundbox.trace.claims.data import SCHEMA
 from groundbox.trace.claims.model import PUBLISHED
 
@@ -217,3 +217,14 @@ def test_a_document_comes_back_as_it_was():
 
     assert decode(json.dumps(made)).to_dict() == made
     assert decode(decode(made).to_dict()) == decode(made)
+
+
+def test_instances_in_a_message_are_named_by_their_class(recorded):
+    source = "class Node:\n    pass\n\ndef main():\n    nodes = [Node(), 4]\n    return nodes\n"
+    trace = recorded(source, "main")
+    claims = [claim("value", "nodes", "[4]", step=step) for step in range(len(trace))]
+
+    proof = prove("It is so.", trace, claims=document(["It is so.", *claims]))
+    messages = {verdict.message.split(" at record")[0] for verdict in proof.verdicts}
+
+    assert "`nodes` is [<Node>, 4]" in messages

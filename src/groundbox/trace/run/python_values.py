@@ -34,6 +34,11 @@ class RecordedHandle(Handle):
         super().__init__(ref_of(value))
         self._state = state
 
+    def __repr__(self) -> str:
+        # Its class alone: the state may have gone on since, and what the class itself would write is not known.
+        obj = self._object
+        return "<...>" if obj is None else f"<{obj.class_ or obj.type}>"
+
     @property
     def _object(self) -> Obj | None:
         return None if self.label is None else self._state.heap.get(self.label)
