@@ -149,24 +149,18 @@ def _guesses(
         why = f"{_upper(_and(told))}." if told else "Simple values of the right types do for a start."
         yield first, why
         return
-    last = seen[-1]
-    yield from _turned_round(kinds, wanted, [each for each in seen if not each.failed])
-    yield from _along_a_line(kinds, wanted, [each for each in seen if not each.failed])
+    last, sound = seen[-1], [each for each in seen if not each.failed]
+    yield from _turned_round(kinds, wanted, sound)
+    yield from _along_a_line(kinds, wanted, sound)
     if not last.failed:
         yield from _directed(kinds, constants, wanted, last)
     # Goes on from the last arguments that did not fail, since they are known to be of the right kind.
-    base = next((each.given for each in reversed(seen) if not each.failed), last.given)
-    for turn in itertools.count():
-        others = [(name, [*constants[name], *_SIMPLE[kind]]) for name, kind in kinds.items()]
-        if all(turn >= len(values) for _, values in others):
-            return
-        for name, values in others:
-            if turn < len(values):
-                value = values[turn]
-                yield (
-                    {**base, name: value},
-                    f"Another result may need another `{name}`, such as {literals.text(value)}.",
-                )
+    base = sound[-1].given if sound else last.given
+    others = [(turn, name) for name, kind in kinds.items() for turn in range(len(constants[name]) + len(_SIMPLE[kind]))]
+    # In turns: the first value of each parameter before the second of any.
+    for turn, name in sorted(others, key=lambda other: other[0]):
+        value = [*constants[name], *_SIMPLE[kinds[name]]][turn]
+        yield {**base, name: value}, f"Another result may need another `{name}`, such as {literals.text(value)}."
 
 
 def _guarded(
@@ -242,12 +236,16 @@ def _satisfied(test: ast.Compare, name: str, kind: str, *, holds: bool) -> dict[
         bound = literals.of_node(test.comparators[0])
     except NotALiteral:
         return None
-    measure = _measure(test.left, name)
-    if measure is None:
+    measure, compare = _measure(test.left, name), COMPARE.get(type(test.ops[0]))
+    if measure is None or compare is None:
         return None
+
+    def comes_out(value: Any) -> bool:
+        return bool(compare(measure(value), bound))
+
     # At the bound and one to each side: whichever of the six comparisons it is, one of these meets it.
     near: list[Any] = [bound, bound + 1, bound - 1] if kind == "int" and isinstance(bound, int) else [bound]
-    if isinstance(bound, list | tuple | set | str) and not isinstance(bound, str):
+    if isinstance(bound, list | tuple | set):
         near = sorted(bound, key=literals.text)
     if isinstance(bound, int) and kind in ("str", "ints", "strs"):
         near = [
@@ -255,7 +253,7 @@ def _satisfied(test: ast.Compare, name: str, kind: str, *, holds: bool) -> dict[
         ]
     for value in [*near, *_SIMPLE[kind]]:
         # By type, or True would do for 1.
-        if type(value) is type(_SIMPLE[kind][0]) and _truth(test.ops[0], measure, value, bound) is holds:
+        if type(value) is type(_SIMPLE[kind][0]) and _result(comes_out, value) is holds:
             return {name: value}
     return None
 
@@ -265,20 +263,12 @@ def _measure(left: ast.expr, name: str) -> Callable[[Any], Any] | None:
         case ast.Name(id=found) if found == name:
             return lambda value: value
         case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=found)], keywords=[]) if found == name:
-            return lambda value: len(value)
+            return len
         case ast.BinOp(left=ast.Name(id=found), op=ast.Mod(), right=ast.Constant(value=int(by))) if (
             found == name and by
         ):
             return lambda value: value % by
     return None
-
-
-def _truth(op: ast.cmpop, measure: Callable[[Any], Any], value: Any, bound: Any) -> bool | None:
-    compare = COMPARE.get(type(op))
-    try:
-        return None if compare is None else bool(compare(measure(value), bound))
-    except TypeError:
-        return None
 
 
 def _constants(node: ast.FunctionDef, name: str, kind: str) -> list[Any]:
@@ -403,10 +393,10 @@ def _directed(
             new: Any = round(near) if kind == "int" else round(near, 3)
             new = new if new != mine else mine + (1 if more else -1)
             yield {**last.given, name: new}, f"A {number} `{name}` may give a {result} result."
-        elif kind != "bool":
-            size = round(len(mine) * by) if mine else 2
+        elif kind != "bool" and mine:
+            size = round(len(mine) * by)
             size = size if size != len(mine) else len(mine) + (1 if more else -1)
-            if 0 <= size <= _MOST_ITEMS and mine:
+            if 0 <= size <= _MOST_ITEMS:
                 yield {**last.given, name: _of_length(mine, size)}, f"A {length} `{name}` may give a {result} result."
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -55,14 +56,8 @@ _NESTED: Final = 4
 Path = tuple[Any, ...]
 
 
-class _Inside:
-    """A step of a path into the JSON that a text holds."""
-
-    def __repr__(self) -> str:
-        return "json"
-
-
-_JSON: Final = _Inside()
+_JSON: Final = object()
+"""A step of a path into the JSON that a text holds."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,19 +67,19 @@ class Measure:
     Attributes:
         fault: Type of the exception that it ended with, or "".
         arcs: Steps from line to line that it took, as far as they were recorded; none where there is no trace.
-        length: Lines that ran; None where that is not known.
+        length: Lines that ran; endless where that is not known.
     """
 
     fault: str
     arcs: Arcs
-    length: int | None
+    length: float
 
     @classmethod
     def of(cls, answer: Answer | None, trace: Trace | None) -> Measure:
         """The measure that a run gives; of one without a trace little is known."""
         fault = answer.fault.type if answer is not None and answer.fault is not None else ""
         if trace is None:
-            return cls(fault=fault, arcs=frozenset(), length=None)
+            return cls(fault=fault, arcs=frozenset(), length=math.inf)
         return cls(fault=fault, arcs=arcs_of(trace), length=length_of(trace))
 
 
@@ -170,15 +165,14 @@ class Search:
             if self._is_over() or (shorter and self.runs - begun >= _EACH_ROUND):
                 break
             trial = await self._try(root)
-            if trial is None or (length is not None and trial.length >= length):
+            if trial is None or trial.length >= length:
                 continue
-            much = length is None or trial.length <= _MUCH * length
             # Nothing was lost, and it is clearly shorter: taken at once, greedily, as ddmin does.
-            if trial.kept >= kept and (much or not trial.untold):
+            if trial.kept >= kept and (trial.length <= _MUCH * length or not trial.untold):
                 return trial
             shorter.append(trial)
         # By little steps nothing would be reached; what can be told ends the search, and the rest is by steps kept.
-        much_shorter = [each for each in shorter if length is None or each.length <= _MUCH * length]
+        much_shorter = [each for each in shorter if each.length <= _MUCH * length]
         return max(much_shorter or shorter, key=lambda each: (not each.untold, each.kept, -each.length), default=None)
 
     async def _regain(self, root: Any, reached: Any, rng: random.Random) -> None:
@@ -223,8 +217,8 @@ class Search:
             return None
         untold = await self.untold(trace)
         kept = len(self.measure.arcs & arcs_of(trace))
-        self._begun |= self.measure.length is None or length_of(trace) <= _MUCH * self.measure.length
         trial = Trial(case=case, root=root, kept=kept, length=length_of(trace), untold=untold)
+        self._begun |= trial.length <= _MUCH * self.measure.length
         if not untold:
             # Found, but another item of this problem has it; two items with one input would be one sample twice.
             if key in self.taken:
@@ -277,7 +271,7 @@ def weight(value: Any) -> int:
 def reductions(root: Any) -> Iterator[Any]:
     """Smaller values of the same shape: everything halved at once, then the parts, the heaviest first."""
     numbers = [path for path, each in _arguments(root) if _is_number(each)]
-    shorter, lengths = _halved(root, top=True)
+    shorter, lengths = _halved(root)
     # `f(n, xs)` with n == len(xs): halving the list alone makes an IndexError of most programs.
     linked = _relinked(shorter, lengths)
     yield linked
@@ -334,13 +328,11 @@ def _subset(small: list[Any], large: list[Any], rng: random.Random) -> list[Any]
     count = max(1, min(len(large), len(small) + rng.choice([-1, 0, 0, 0, 1])))
     if not large:
         return small
-    if len(small) == len(large) and all(map(_is_row, small)):
+    are_rows = all(map(_is_row, small))
+    if len(small) == len(large) and are_rows:
         return [_drawn(one, other, rng) for one, other in zip(small, large, strict=True)]
-    if large and all(map(_is_row, large)) and all(map(_is_row, small)) and small:
-        rows = [large[at] for at in sorted(rng.sample(range(len(large)), count))]
-        width = len(small[0])
-        return [row[:width] for row in rows]
-    return [large[at] for at in sorted(rng.sample(range(len(large)), count))]
+    drawn = [large[at] for at in sorted(rng.sample(range(len(large)), count))]
+    return [row[: len(small[0])] for row in drawn] if small and are_rows and all(map(_is_row, large)) else drawn
 
 
 def _is_row(value: Any) -> bool:
@@ -403,14 +395,14 @@ def _with(value: Any, path: Path, new: Any) -> Any:
     return type(value)(_with(each, rest, new) if at == step else each for at, each in enumerate(value))
 
 
-def _halved(value: Any, *, top: bool) -> tuple[Any, dict[int, int]]:
+def _halved(root: Any) -> tuple[Any, dict[int, int]]:
     """All containers and texts halved, and which lengths became which."""
     lengths: dict[int, int] = {}
 
     def half(value: Any, depth: int) -> Any:
         if isinstance(value, list | tuple):
             # Pairs and triples inside a list are points and edges; half of one is nothing.
-            keep = len(value) if len(value) < (2 if depth <= 2 else _NESTED) else (len(value) + 1) // 2
+            keep = len(value) if depth and len(value) < _NESTED else (len(value) + 1) // 2
             lengths.setdefault(len(value), keep)
             return type(value)(half(each, depth + 1) for each in list(value)[:keep])
         if isinstance(value, set | frozenset):
@@ -418,11 +410,11 @@ def _halved(value: Any, *, top: bool) -> tuple[Any, dict[int, int]]:
             return type(value)(sorted(value, key=text)[: (len(value) + 1) // 2])
         if isinstance(value, dict):
             items = list(value.items())
-            if depth >= 2 and not _is_record(value) and len(items) > 1:
+            if not _is_record(value) and len(items) > 1:
                 items = items[: (len(items) + 1) // 2]
             return {key: half(each, depth + 1) for key, each in items}
         # Texts inside containers are keys and names, which the program may compare with its constants.
-        if isinstance(value, str) and depth <= 2:
+        if isinstance(value, str) and not depth:
             inner = _json_of(value)
             if inner is not None:
                 return json.dumps(half(inner, depth))
@@ -432,10 +424,8 @@ def _halved(value: Any, *, top: bool) -> tuple[Any, dict[int, int]]:
             return joint.join(units[: (len(units) + 1) // 2])
         return value
 
-    root = dict(value)
-    root["args"] = [half(each, 2) for each in root["args"]]
-    root["kwargs"] = {name: half(each, 2) for name, each in root["kwargs"].items()}
-    root["stdin"] = None if root["stdin"] is None else half(root["stdin"], 2)
+    for path, value in _arguments(root):
+        root = _with(root, path, half(value, 0))
     return root, {old: new for old, new in lengths.items() if old != new}
 
 
@@ -482,7 +472,6 @@ def _smaller(value: Any, *, at_top: bool) -> Iterator[Any]:
             yield round(value / 2, 2)
     elif isinstance(value, list | tuple):
         yield from (type(value)(each) for each in _pieces(list(value)))
-        yield from _hoisted(value)
         if len(value) >= 2 and all(isinstance(each, list) and len(each) == len(value[0]) >= 2 for each in value):
             width = (len(value[0]) + 1) // 2
             yield type(value)(each[:width] for each in value)
@@ -513,13 +502,12 @@ def _pieces(items: list[Any]) -> Iterator[list[Any]]:
     yield items[quarter:]
 
 
-def _hoisted(value: Any) -> Iterator[Any]:
+def _hoisted(value: dict[Any, Any]) -> Iterator[Any]:
     """Values inside this one that have its shape, as branches of a tree have: each could stand in its place."""
-    inner = value.values() if isinstance(value, dict) else value
-    for each in inner:
-        if isinstance(value, dict) and isinstance(each, dict) and each.keys() == value.keys():
+    for each in value.values():
+        if isinstance(each, dict) and each.keys() == value.keys():
             yield each
-        if isinstance(value, dict) and isinstance(each, dict | list) and each and _has_none(value):
+        if isinstance(each, dict | list) and each and _has_none(value):
             yield {key: None if kept is each else kept for key, kept in value.items()}
 
 

@@ -10,6 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
 from groundbox.dataset.item import Item
+from groundbox.trace.claims.data import BadClaims, decode
+from groundbox.trace.claims.model import Status
+from groundbox.trace.claims.proving import prove as hold
 from groundbox.trace.record.reading import Trace
 
 STYLES: Final = ("prose", "steps")
@@ -204,7 +207,7 @@ class Prover(Protocol):
 
 def tell(trace: Trace, *, style: str, seed: int, max_chars: int, detail: str = "normal") -> Told:
     """The narrator of `groundbox.trace.narrate`, and which of its values follow from what it told before."""
-    # Imported late: options and command lines need the names of styles, and not the prover.
+    # Imported late: options and command lines need the names of styles, and not the narrator.
     from groundbox.trace.claims.derivable import derivable
     from groundbox.trace.narrate.document import document
     from groundbox.trace.narrate.narrator import Detail, Style, narrate
@@ -261,9 +264,6 @@ def foreign(text: str, *, style: str, detail: str) -> Told:
 
 def prove(told: Told, trace: Trace) -> Proved:
     """Hold a telling of our narrator to its claims word by word: `Prover` as it is."""
-    from groundbox.trace.claims.model import Status
-    from groundbox.trace.claims.proving import prove as hold
-
     sentences = [{"text": each.text, "claims": list(each.claims)} for each in told.sentences]
     # A telling from the result backwards goes back on purpose.
     order = {} if told.style == "backward" else {"order": "forward"}
@@ -318,8 +318,6 @@ def attached(text: str, sources: Iterable[Sequence[Said]], *, style: str, detail
 
 def said_in(document: str) -> list[Said]:
     """The sentences of a document of claims, as JSON; none where it is no such document."""
-    from groundbox.trace.claims.data import BadClaims, decode
-
     try:
         sentences = decode(document).sentences if document else ()
     except BadClaims:
@@ -339,9 +337,6 @@ def claims_in(text: str, told: Told, proved: Proved, trace: Trace) -> str:
         proved: The proof of the telling. Where that left nothing open, its beginnings are not proven once more: each
             claim is judged by the record, and by claims that stand before it.
     """
-    from groundbox.trace.claims.model import Status
-    from groundbox.trace.claims.proving import prove
-
     at, sentences = 0, []
     for each in told.sentences:
         place = text.find(each.text, at)
@@ -351,7 +346,7 @@ def claims_in(text: str, told: Told, proved: Proved, trace: Trace) -> str:
     document = {"schema": CLAIMS, "sentences": sentences}
     if proved.whole and told.text.startswith(text):
         return json.dumps(document, separators=(",", ":")) if sentences else ""
-    proof = prove(text, trace, claims=document)
+    proof = hold(text, trace, claims=document)
     doubtful = {verdict.claim.sentence for verdict in proof.verdicts if verdict.status is not Status.SUPPORTED}
     loose = [part.start for part in (*proof.numbers, *proof.words) if not part.covered]
     starts = [start for start, _ in proof.sentences]
@@ -378,12 +373,8 @@ def unproven_claims(document: str, text: str, trace: Trace) -> list[str]:
     Raises:
         BadClaims: It is no document of claims.
     """
-    from groundbox.trace.claims.data import decode
-    from groundbox.trace.claims.model import Status
-    from groundbox.trace.claims.proving import prove
-
     claims = decode(document)
-    proof = prove(text, trace, claims=claims)
+    proof = hold(text, trace, claims=claims)
     found = [
         f"{verdict.claim.kind} {verdict.claim.shown[:80]}: {verdict.message}"
         for verdict in proof.verdicts

@@ -140,9 +140,10 @@ class Problem:
     provenance: Provenance
     generator: str | None = None
 
-    def dropped(self, stage: str, reason: str, detail: str) -> Drop:
-        """A drop of all of it."""
-        return Drop(item=self.id, problem=self.id, stage=stage, reason=reason, detail=detail)
+    def dropped(self, stage: str, reason: str, detail: str, case: Case | None = None) -> Drop:
+        """A drop of all of it, or of one case."""
+        item = self.id if case is None else f"{self.id}/{case.number}"
+        return Drop(item=item, problem=self.id, stage=stage, reason=reason, detail=detail)
 
 
 def _is_name(text: str) -> bool:

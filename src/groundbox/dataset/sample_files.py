@@ -124,29 +124,44 @@ class Writer:
         splits: Those that have a sample, updated in place.
     """
 
-    def __init__(self, table: _Table, chats: dict[str, IO[bytes]], dropped: IO[bytes]) -> None:
+    def __init__(self, table: Any, chats: Mapping[str, IO[bytes]], dropped: IO[bytes]) -> None:
         self._table, self._chats, self._dropped = table, chats, dropped
+        self._rows: list[dict[str, Any]] = []
         self.splits: set[str] = set()
 
     def sample(self, sample: Sample) -> None:
         """Write a row."""
         self.splits.add(sample.split)
-        self._table.add(sample)
+        self._rows.append(dataclasses.asdict(sample))
+        # Groups of a fixed size bound the memory, and are part of the bytes.
+        if len(self._rows) >= _ROWS:
+            self.flush()
         self._chats[sample.split].write(_line(sample.chat()))
 
     def drop(self, drop: Drop) -> None:
         """Write an item that is not in the dataset."""
         self._dropped.write(_line(drop.to_json()))
 
+    def flush(self) -> None:
+        """Write the last rows."""
+        if self._rows:
+            arrow = optional_imports.data("pyarrow")
+            self._table.write_table(arrow.Table.from_pylist(self._rows, schema=self._table.schema))
+            self._rows = []
+
 
 @contextlib.contextmanager
 def writing(out: Path) -> Iterator[Writer]:
     """A writer into folder `out`; its files take their names when all is written."""
+    arrow = optional_imports.data("pyarrow")
+    schema = arrow.schema([(name, getattr(arrow, kind)()) for name, kind in TYPES.items()])
     with contextlib.ExitStack() as stack:
-        table = stack.enter_context(_Table(stack.enter_context(files.published(out / SAMPLES))))
+        file = stack.enter_context(files.published(out / SAMPLES))
+        table = stack.enter_context(optional_imports.parquet().ParquetWriter(file, schema, compression="zstd"))
         chats = {split: stack.enter_context(files.published(out / chat_file(split))) for split in SPLITS}
         writer = Writer(table, chats, stack.enter_context(files.published(out / DROPPED)))
         yield writer
+        writer.flush()
     files.publish(out / LLAMA_FACTORY, _llama_factory(writer.splits))
 
 
@@ -164,35 +179,6 @@ def read_items(path: Path) -> Iterator[list[Sample]]:
     # They stand together because the writer takes items one after the other.
     for _, rows in itertools.groupby(read_samples(path), key=lambda row: row.item):
         yield list(rows)
-
-
-class _Table:
-    """The Parquet file, written in groups of rows."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._arrow = optional_imports.data("pyarrow")
-        types = {name: getattr(self._arrow, kind)() for name, kind in TYPES.items()}
-        self._schema = self._arrow.schema(list(types.items()))
-        self._writer = optional_imports.parquet().ParquetWriter(file, self._schema, compression="zstd")
-        self._rows: list[dict[str, Any]] = []
-
-    def __enter__(self) -> _Table:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._flush()
-        self._writer.close()
-
-    def add(self, sample: Sample) -> None:
-        self._rows.append(dataclasses.asdict(sample))
-        # Groups of a fixed size bound the memory, and are part of the bytes.
-        if len(self._rows) >= _ROWS:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._rows:
-            self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
-            self._rows = []
 
 
 def _line(data: Any) -> bytes:

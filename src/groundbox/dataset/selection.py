@@ -122,31 +122,18 @@ def _together(items: Sequence[Item], taste: Taste) -> list[Item]:
     if len(left) < taste.enough:
         return list(items)
     # Counted among what is left: items that were dropped for themselves say nothing of the program.
-    answers = Counter(map(_told, left))
-    if len(answers) == 1:
-        return [_constant(item, len(left)) for item in items]
-    (commonest, count), *_ = answers.most_common(1)
+    told = [_told(item) for item in left]
+    (commonest, count), *_ = Counter(told).most_common(1)
     others = len(left) - count
     # With a share of 0.8, four of the commonest answer may stand beside each other one; the small term keeps a product
     # such as 3.9999999999999996 from being cut to 3.
-    surplus = count - max(1, int(others * taste.most_same / (1 - taste.most_same) + 1e-9))
-    return list(_thinned(items, commonest, surplus, count))
-
-
-def _constant(item: Item, count: int) -> Item:
-    return item if item.drop else item.dropped(QUALITY, "constant-output", f"all {count} inputs give the same")
-
-
-def _thinned(items: Sequence[Item], commonest: str, surplus: int, count: int) -> Iterator[Item]:
-    """Drop the last `surplus` items that have the commonest answer."""
-    keep = count - max(0, surplus)
-    for item in items:
-        if item.drop is None and _told(item) == commonest:
-            keep -= 1
-            if keep < 0:
-                yield item.dropped(QUALITY, "few-distinct-outputs", f"{count} inputs give the same")
-                continue
-        yield item
+    if others:
+        most = max(1, int(others * taste.most_same / (1 - taste.most_same) + 1e-9))
+        why = ("few-distinct-outputs", f"{count} inputs give the same")
+    else:
+        most, why = 0, ("constant-output", f"all {count} inputs give the same")
+    same = [id(item) for item, each in zip(left, told, strict=True) if each == commonest]
+    return [item.dropped(QUALITY, *why) if id(item) in same[most:] else item for item in items]
 
 
 def _told(item: Item) -> str:

@@ -23,9 +23,9 @@ from typing import Any, Final
 from groundbox.dataset import files, sample_files
 from groundbox.dataset.build import REPORT, Tools, read_report
 from groundbox.dataset.executor import Executor, Listwise, Shard, run_in_order
-from groundbox.dataset.item_runs import TRACED_SEED, RunLimits
+from groundbox.dataset.item_runs import TRACED_SEED, RunLimits, Runs
 from groundbox.dataset.problem import WORKER_DIED, Case, Problem
-from groundbox.dataset.program_runner import Request, Runner, RunResult, same
+from groundbox.dataset.program_runner import Runner, RunResult, same
 from groundbox.dataset.reproof import Difference, ItemRun, Reproof, Reproved, problem_of, tried_of
 from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.selection import SPLITS
@@ -125,16 +125,7 @@ class Verification(Listwise):
         return Reproved(found.claims, [*other, *found.differences, *await self._calls(rows)])
 
     async def _traced(self, problem: Problem, case: Case) -> RunResult:
-        return await self.runner.run(
-            Request(
-                source=problem.source,
-                entry=problem.entry,
-                case=case,
-                hash_seed=TRACED_SEED,
-                traced=True,
-                cpu_s=self.limits.traced_cpu_s,
-            )
-        )
+        return await Runs(problem, case, self.runner, self.limits)(TRACED_SEED, traced=True)
 
     async def _guesses(self, rows: Sequence[Sample], problem: Problem) -> tuple[list[Trace], list[Difference]]:
         """New runs of the arguments that a search tried."""

@@ -14,7 +14,7 @@ from typing import IO, Any, Final, cast
 
 from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
 from groundbox.dataset.problems import asserts, formats
-from groundbox.dataset.problems.rows import BadRow, Place
+from groundbox.dataset.problems.rows import STAGE, BadRow, Place
 from groundbox.errors import InvalidArgument
 from groundbox.values import literals
 from groundbox.values.parsing import expression_of, module_of
@@ -117,9 +117,6 @@ def _is_main(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) in ("__name__ == '__main__'", "'__main__' == __name__")
 
 
-PARSE = "parse"
-
-
 def parse(found: Iterable[Problem | Drop], *, most_cases: int | None = None) -> Iterator[Problem | Drop]:
     """The problems with names of their own and each input once, and a drop for all else.
 
@@ -134,7 +131,7 @@ def parse(found: Iterable[Problem | Drop], *, most_cases: int | None = None) -> 
         problem = _named(each, names)
         fault = _unwritable(problem)
         if fault:
-            yield from _all_dropped(problem, "bad-line", fault)
+            yield from (problem.dropped(STAGE, "bad-line", fault, case) for case in problem.cases or [None])
             continue
         kept, drops = _distinct(problem, most_cases)
         yield from drops
@@ -163,11 +160,6 @@ def _unwritable(problem: Problem) -> str:
     return ""
 
 
-def _all_dropped(problem: Problem, reason: str, detail: str) -> Iterator[Drop]:
-    for item in [f"{problem.id}/{case.number}" for case in problem.cases] or [problem.id]:
-        yield Drop(item=item, problem=problem.id, stage=PARSE, reason=reason, detail=detail)
-
-
 def _distinct(problem: Problem, most_cases: int | None) -> tuple[list[Case], list[Drop]]:
     first: dict[str, Case] = {}
     kept: list[Case] = []
@@ -175,16 +167,12 @@ def _distinct(problem: Problem, most_cases: int | None) -> tuple[list[Case], lis
     for case in problem.cases:
         earlier = first.setdefault(case.key(), case)
         if earlier is not case:
-            drops.append(_dropped(problem, case, "duplicate-input", f"the same as case {earlier.number}"))
+            drops.append(problem.dropped(STAGE, "duplicate-input", f"the same as case {earlier.number}", case))
         elif most_cases is not None and len(kept) >= most_cases:
-            drops.append(_dropped(problem, case, "over-the-case-limit", f"{most_cases} cases were taken"))
+            drops.append(problem.dropped(STAGE, "over-the-case-limit", f"{most_cases} cases were taken", case))
         else:
             kept.append(case)
     return kept, drops
-
-
-def _dropped(problem: Problem, case: Case, reason: str, detail: str) -> Drop:
-    return Drop(item=f"{problem.id}/{case.number}", problem=problem.id, stage=PARSE, reason=reason, detail=detail)
 
 
 FORMATS: Final = (*formats.FORMATS, FOLDER)

@@ -21,6 +21,7 @@ from groundbox.dataset.build import Tools, finish, is_whole, read_report
 from groundbox.dataset.build_statistics import BuildStatistics
 from groundbox.dataset.cpu_time import BuildClock
 from groundbox.dataset.executor import Shard, carry_out
+from groundbox.dataset.item_runs import RunLimits
 from groundbox.dataset.part_store import Store
 from groundbox.dataset.problem import Drop
 from groundbox.dataset.translation import item
@@ -92,7 +93,7 @@ class _Translation:
             prover=tools.telling_prover,
             model=model,
             options=options,
-            patience=item.run_limits_of(self.source["arguments"]),
+            patience=RunLimits(**self.source["arguments"]["patience"]),
         )
         total = min(self.source["kept"], options.limit or self.source["kept"])
         done = 0

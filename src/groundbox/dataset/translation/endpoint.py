@@ -9,7 +9,7 @@ OpenAI take it). An endpoint that refuses this is told once, and not asked so ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -35,14 +35,13 @@ class Model(Protocol):
         """
 
 
-class Endpoint:
+class Endpoint(ChatApi):
     """A model behind `POST {base_url}/chat/completions`. Use as an async context manager.
 
     Args:
         options: Further keys of every request: `temperature`, `top_p`, `max_tokens`, `seed`, …
         cache: File of the answers; None keeps none.
-
-    The others are those of `groundbox.endpoint.chat.ChatApi`.
+        connection: The other arguments of `groundbox.endpoint.chat.ChatApi`.
     """
 
     def __init__(
@@ -50,40 +49,26 @@ class Endpoint:
         base_url: str,
         model: str,
         *,
-        api_key: str | None = None,
         options: Mapping[str, Any] | None = None,
-        at_once: int = 16,
-        attempts: int = 6,
-        timeout_s: float = 600.0,
-        pause_s: float = 1.0,
         cache: Path | None = None,
-        told: Callable[[str], None] | None = None,
+        **connection: Any,
     ) -> None:
-        self._api = ChatApi(
-            base_url,
-            api_key=api_key,
-            at_once=at_once,
-            attempts=attempts,
-            timeout_s=timeout_s,
-            pause_s=pause_s,
-            told=told,
-        )
+        super().__init__(base_url, **connection)
         self._body = {"model": model, **(options or {})}
         self._cache_path = cache
         self._cache: Cache | None = None
-        self._told = told
         self._no_schemas = ""
 
     async def __aenter__(self) -> Endpoint:
         if self._cache_path is not None:
             self._cache = Cache(self._cache_path)
-        await self._api.__aenter__()
+        await super().__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._api.__aexit__(kind, error, trace)
+        await super().__aexit__(kind, error, trace)
         if self._cache is not None:
             self._cache.close()
 
@@ -111,17 +96,18 @@ class Endpoint:
         known = self._cache.get(key) if self._cache is not None else None
         if known is not None:
             return known
-        text, finish, prompt_tokens, completion_tokens, _ = await self._ask(body)
+        text, finish, prompt_tokens, completion_tokens, _ = await self.complete(body)
         reply = Reply(text=text, finish=finish, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
         if self._cache is not None:
             self._cache.put(key, reply)
         return reply
 
-    async def _ask(self, body: Mapping[str, Any]) -> Completion:
+    async def complete(self, body: Mapping[str, Any]) -> Completion:
+        """See ChatApi.complete. Once a schema was refused, no request with one is sent."""
         if "response_format" in body and self._no_schemas:
             raise FormatRefused(self._no_schemas)
         try:
-            return await self._api.complete(body)
+            return await super().complete(body)
         except FormatRefused as error:
             if self._told is not None and not self._no_schemas:
                 self._told(f"{error}; it refuses JSON of a schema (response_format), so prose is asked for")

@@ -11,27 +11,26 @@ import dataclasses
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
-from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Executor, Part, Shard
 from groundbox.dataset.item import Answer
 from groundbox.dataset.item_runs import TRACED_SEED, RunLimits, Runs, compressed
-from groundbox.dataset.model_telling import Expected, Telling, TellingProver, expected_of, mended, without_last
+from groundbox.dataset.model_telling import Telling, TellingProver, expected_of
 from groundbox.dataset.narration import Proved
 from groundbox.dataset.problem import Drop, Problem, json_words
 from groundbox.dataset.program_runner import Runner
 from groundbox.dataset.reproof import problem_of, run_differences
 from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.shard_samples import SampledItem
-from groundbox.dataset.tasks.checking import MARK, answer_of, right
+from groundbox.dataset.tasks.checking import MARK
 from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.dataset.translation.prompts import Shown
-from groundbox.dataset.translation.translator import UNPROVEN, Translation, translate
+from groundbox.dataset.translation.translator import UNPROVEN, Judge, Proving, Translation, Unfit, translate
 from groundbox.errors import SandboxLost
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.show.forms import FORMS
@@ -87,10 +86,6 @@ class _Metered:
         )
 
 
-class Unfit(Exception):
-    """An item that cannot be told. Its arguments are one of the fixed words of drops, and what exactly was found."""
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Showing:
     """Work for `Executor.compute`: a compressed trace in, text out."""
@@ -108,91 +103,11 @@ class Showing:
         try:
             text = FORMS[FORM[self.prompt]](trace)
         except Exception as error:
-            # As below: counted and shown, and the others go on.
+            # A run that cannot be shown must not end the work on others; it is counted and shown.
             raise Unfit("trace-not-shown", f"{type(error).__name__}: {error}"[:500]) from None
         if len(text) > self.max_chars:
             raise Unfit("long-trace", f"{len(text)} characters, {self.max_chars} are allowed")
         return text
-
-
-class Told(NamedTuple):
-    """A telling of a run.
-
-    Attributes:
-        trace: Compressed, because it waits as long as the model thinks.
-    """
-
-    telling: Telling
-    trace: bytes
-    expected: Expected
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Proving:
-    """Work for `Executor.compute`: a `Told` in; its telling and the proof of it out.
-
-    Attributes:
-        mend: Leave sentences out of a telling that fails; None where that does not help.
-    """
-
-    prover: TellingProver
-    cpu_s: float
-    mend: bool
-
-    def __call__(self, shard: Shard) -> tuple[Telling, Proved] | None:
-        """See Executor.compute.
-
-        Raises:
-            Unfit: There is no proof.
-        """
-        told: Told = shard.payload
-        # Read once more in this process: a trace travels as bytes, and its objects are made where they are used.
-        trace = Trace.loads(zlib.decompress(told.trace))
-        try:
-            with cpu_limit(self.cpu_s):
-                proved = self.prover(told.telling, trace, told.expected)
-                # Mending proves again for each round, so that it is asked for only when the model's repair has failed.
-                if not self.mend:
-                    return told.telling, proved
-                return mended(told.telling, proved, trace, told.expected, self.prover)
-        except CpuTimeExceeded:
-            raise Unfit("proof-too-long", f"it took over {self.cpu_s:g} s of processor time") from None
-        except Exception as error:
-            # A text that the prover fails on must not end the work on others; it is counted and shown.
-            raise Unfit("prover-failed", f"{type(error).__name__}: {error}"[:500]) from None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _ItemJudge:
-    """Holds tellings of one item against its record, in other processes."""
-
-    executor: Executor
-    number: int
-    trace: bytes
-    row: Sample
-    expected: Expected
-    prover: TellingProver
-    options: TranslateOptions
-
-    def trimmed(self, telling: Telling) -> Telling:
-        return without_last(telling, lambda last: _is_answer(last, self.row))
-
-    def accepts(self, proved: Proved) -> bool:
-        return proved.faithful and proved.coverage >= self.options.least_coverage
-
-    async def prove(self, telling: Telling) -> Proved:
-        found = await self._computed("prove", telling)
-        assert found is not None  # only where sentences were to be left out
-        return found[1]
-
-    async def mend(self, telling: Telling) -> tuple[Telling, Proved] | None:
-        found = await self._computed("mend", telling)
-        return found if found is not None and self.accepts(found[1]) else None
-
-    async def _computed(self, stage: str, telling: Telling) -> tuple[Telling, Proved] | None:
-        work = Proving(prover=self.prover, cpu_s=self.options.proof_cpu_s, mend=stage == "mend")
-        payload = Told(telling=telling, trace=self.trace, expected=self.expected)
-        return await self.executor.compute(work, Shard(stage=stage, number=self.number, payload=payload))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -230,14 +145,15 @@ class Retelling:
         answer, trace = await self._run_again(row, problem)
         showing = Showing(prompt=self.options.prompt, max_chars=self.options.max_trace_chars)
         text = await self.executor.compute(showing, Shard(stage="show", number=number, payload=trace))
-        judge = _ItemJudge(
+        judge = Judge(
             executor=self.executor,
+            proving=Proving(
+                prover=self.prover, cpu_s=self.options.proof_cpu_s, expected=expected_of(answer, problem.entry)
+            ),
             number=number,
             trace=trace,
             row=row,
-            expected=expected_of(answer, problem.entry),
-            prover=self.prover,
-            options=self.options,
+            least_coverage=self.options.least_coverage,
         )
         found = await translate(
             model, _shown(problem, answer, text), judge, style=self.options.prompt, tells=self.options.tells
@@ -293,14 +209,6 @@ def read(data: bytes) -> Retold:
     return msgspec.convert(json.loads(data), Retold)
 
 
-def _is_answer(line: str, row: Sample) -> bool:
-    """Tell whether a line gives the right answer and nothing else."""
-    check = json.loads(row.check)
-    if not line.strip("*# ").startswith(MARK) or check["kind"] == "call":
-        return False
-    return any(right(check, answer_of(each)) for each in (line, line.rstrip().removesuffix(".")))
-
-
 def _shown(problem: Problem, answer: Answer, trace: str) -> Shown:
     case = problem.cases[0]
     given = f"{problem.entry}({case.text()})" if problem.entry else f"standard input: {case.stdin or ''!r}"
@@ -335,8 +243,3 @@ def _drop(row: Sample, found: Translation) -> Drop:
     if found.telling is not None and found.telling.claims:
         facts["claims"] = found.telling.claims
     return Drop(item=row.item, problem=row.problem, stage=STAGE, reason=reason, detail=detail, facts=facts)
-
-
-def run_limits_of(arguments: Mapping[str, Any]) -> RunLimits:
-    """That of the build that a report tells of."""
-    return RunLimits(**arguments["patience"])

@@ -13,7 +13,6 @@ Either is asked for as prose or as sentences with their claims: JSON of `schema`
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -107,39 +106,21 @@ _KINDS: Final = """\
   raise: the exception "subject" comes up
   catch: the handler "subject", such as except ValueError, takes over"""
 
-_EXAMPLE: Final = {
-    "sentences": [
-        {
-            "text": "We begin with n = 2 and top = 5.",
-            "claims": [
-                {"kind": "input", "subject": "n", "value": "2"},
-                {"kind": "input", "subject": "top", "value": "5"},
-            ],
-        },
-        {
-            "text": "Since n < top is true, n becomes n * 3 = 6.",
-            "claims": [
-                {"kind": "test", "subject": "n < top", "value": "True"},
-                {"kind": "value", "subject": "n * 3", "value": "6"},
-                {"kind": "value", "subject": "n", "value": "6"},
-            ],
-        },
-        {
-            "text": "Then n < top is false, and the loop has run 1 time.",
-            "claims": [
-                {"kind": "test", "subject": "n < top", "value": "False"},
-                {"kind": "count", "subject": "while n < top", "value": "1"},
-            ],
-        },
-        {
-            "text": "So grow returns 6.",
-            "claims": [
-                {"kind": "return", "subject": "grow(2, 5)", "value": "6"},
-                {"kind": "answer", "subject": "", "value": "6"},
-            ],
-        },
-    ]
-}
+_EXAMPLE: Final = """\
+{"sentences": [\
+{"text": "We begin with n = 2 and top = 5.", "claims": [\
+{"kind": "input", "subject": "n", "value": "2"}, \
+{"kind": "input", "subject": "top", "value": "5"}]}, \
+{"text": "Since n < top is true, n becomes n * 3 = 6.", "claims": [\
+{"kind": "test", "subject": "n < top", "value": "True"}, \
+{"kind": "value", "subject": "n * 3", "value": "6"}, \
+{"kind": "value", "subject": "n", "value": "6"}]}, \
+{"text": "Then n < top is false, and the loop has run 1 time.", "claims": [\
+{"kind": "test", "subject": "n < top", "value": "False"}, \
+{"kind": "count", "subject": "while n < top", "value": "1"}]}, \
+{"text": "So grow returns 6.", "claims": [\
+{"kind": "return", "subject": "grow(2, 5)", "value": "6"}, \
+{"kind": "answer", "subject": "", "value": "6"}]}]}"""
 
 _REPAIR: Final = """\
 Some of this does not agree with what the program did. What is wrong, and what is so instead where it is known:
@@ -181,10 +162,7 @@ Its input:
 The sentences:
 {sentences}
 """
-KINDS: Final = (
-    "value", "test", "return", "input", "answer", "mutation", "count", "iteration", "exit", "call", "output", "raise",
-    "catch",
-)  # fmt: skip
+KINDS: Final = tuple(line.partition(":")[0].strip() for line in _KINDS.splitlines())
 """Kinds of claims that a model is asked for; each is found without the number of a record, which it need not name."""
 MOST_SENTENCES: Final = 200
 MOST_CLAIMS: Final = 6
@@ -214,7 +192,7 @@ def request(shown: Shown, style: str, *, with_claims: bool) -> str:
         with_claims: Ask for sentences with their claims rather than for prose.
     """
     template = _PAPER if style == "paper" else _GROUNDED
-    form = _CLAIMS.format(example=json.dumps(_EXAMPLE), kinds=_KINDS) if with_claims else ""
+    form = _CLAIMS.format(example=_EXAMPLE, kinds=_KINDS) if with_claims else ""
     return template.format(**shown._asdict(), form=form)
 
 

@@ -8,19 +8,26 @@ the endpoint refuses JSON of a schema, or the model answers in words all the sam
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
+import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from groundbox.dataset import model_telling
-from groundbox.dataset.model_telling import NotClaims, Telling
+from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
+from groundbox.dataset.executor import Executor, Shard
+from groundbox.dataset.model_telling import Expected, NotClaims, Telling, TellingProver
 from groundbox.dataset.narration import Proved
+from groundbox.dataset.sample_files import Sample
+from groundbox.dataset.tasks.checking import MARK, answer_of, right
 from groundbox.dataset.translation import prompts
 from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.prompts import Shown
 from groundbox.endpoint.answer import TOO_LARGE, without_thinking
 from groundbox.endpoint.chat import FormatRefused, RequestRefused
+from groundbox.trace.record.reading import Trace
 
 TELLINGS: Final = ("claims", "prose", "reader")
 MOST_FAILED: Final = 12
@@ -34,20 +41,90 @@ _MOST_READ: Final = 40
 _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 
 
-class Judge(Protocol):
-    """Holds tellings of one run against its record."""
+class Unfit(Exception):
+    """An item that cannot be told. Its arguments are one of the fixed words of drops, and what exactly was found."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Proving:
+    """Work for `Executor.compute`: a telling and the compressed trace of its run in; the telling and its proof out.
+
+    Attributes:
+        mend: Leave sentences out of a telling that fails; None where that does not help.
+    """
+
+    prover: TellingProver
+    cpu_s: float
+    expected: Expected
+    mend: bool = False
+
+    def __call__(self, shard: Shard) -> tuple[Telling, Proved] | None:
+        """See Executor.compute.
+
+        Raises:
+            Unfit: There is no proof.
+        """
+        telling, packed = shard.payload
+        # Read once more in this process: a trace travels as bytes, and its objects are made where they are used.
+        trace = Trace.loads(zlib.decompress(packed))
+        try:
+            with cpu_limit(self.cpu_s):
+                proved = self.prover(telling, trace, self.expected)
+                # Mending proves again for each round, so that it is asked for only when the model's repair has failed.
+                if not self.mend:
+                    return telling, proved
+                return model_telling.mended(telling, proved, trace, self.expected, self.prover)
+        except CpuTimeExceeded:
+            raise Unfit("proof-too-long", f"it took over {self.cpu_s:g} s of processor time") from None
+        except Exception as error:
+            # A text that the prover fails on must not end the work on others; it is counted and shown.
+            raise Unfit("prover-failed", f"{type(error).__name__}: {error}"[:500]) from None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Judge:
+    """Holds tellings of one item against its record, in other processes.
+
+    Attributes:
+        trace: Compressed, because it waits as long as the model thinks.
+    """
+
+    executor: Executor
+    proving: Proving
+    number: int
+    trace: bytes
+    row: Sample
+    least_coverage: float
 
     def trimmed(self, telling: Telling) -> Telling:
         """A telling without a last line that is nothing but the right answer."""
+        return model_telling.without_last(telling, lambda last: _is_answer(last, self.row))
 
     def accepts(self, proved: Proved) -> bool:
         """Tell whether everything that has to be proven is, the answer is told and right, and enough can be checked."""
+        return proved.faithful and proved.coverage >= self.least_coverage
 
     async def prove(self, telling: Telling) -> Proved:
         """The proof of a telling."""
+        found = await self._computed("prove", self.proving, telling)
+        assert found is not None  # only where sentences were to be left out
+        return found[1]
 
     async def mend(self, telling: Telling) -> tuple[Telling, Proved] | None:
         """A telling without the sentences that fail, with its proof; None where that does not help."""
+        found = await self._computed("mend", dataclasses.replace(self.proving, mend=True), telling)
+        return found if found is not None and self.accepts(found[1]) else None
+
+    async def _computed(self, stage: str, work: Proving, telling: Telling) -> tuple[Telling, Proved] | None:
+        return await self.executor.compute(work, Shard(stage=stage, number=self.number, payload=(telling, self.trace)))
+
+
+def _is_answer(line: str, row: Sample) -> bool:
+    """Tell whether a line gives the right answer and nothing else."""
+    check = json.loads(row.check)
+    if not line.strip("*# ").startswith(MARK) or check["kind"] == "call":
+        return False
+    return any(right(check, answer_of(each)) for each in (line, line.rstrip().removesuffix(".")))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
