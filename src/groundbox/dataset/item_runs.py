@@ -247,7 +247,8 @@ async def _judge(
         if again.outcome == "timeout":
             return item.dropped(RUN, again.outcome, "it ended in time under another hash seed"), None
         if _refused(problem, again) or not same(plain.answer, again.answer):
-            return item.dropped(RUN, "nondeterministic-output", **_both(plain, again)), None
+            outputs = [_shown(plain.answer), _shown(again.answer)]
+            return item.dropped(RUN, "nondeterministic-output", outputs=outputs), None
         item = dataclasses.replace(item, answer=plain.answer, runnable=True)
         return item.dropped(RUN, *_untraceable(problem, plain, traced)), None
     item = dataclasses.replace(item, answer=plain.answer, runnable=True)
@@ -301,10 +302,6 @@ def _untraceable(problem: Problem, plain: RunResult, traced: RunResult) -> tuple
     return "traced-run-differs", f"untraced {_shown(plain.answer)}, traced {_shown(traced.answer)}"
 
 
-def _both(one: RunResult, other: RunResult) -> dict[str, Any]:
-    return {"outputs": [_shown(one.answer), _shown(other.answer)]}
-
-
 def _shown(answer: Answer) -> str:
     words = _words(answer.fault) or answer.text or "no value"
     return (words + (f" and printed {answer.stdout!r}" if answer.stdout else ""))[:500]
@@ -323,15 +320,15 @@ def compare(item: Item) -> Item:
     expected = item.case.expected
     if item.drop is not None or item.answer is None or expected is ABSENT:
         return item
-    recorded = literals.text(expected)[:_MOST_TEXT]
-    if item.answer.fault is not None:
-        fault = item.answer.fault
-        found = f"{fault.type}: {fault.message}"[:_MOST_TEXT]
-        return item.dropped(COMPARE, "raised-instead-of-recorded-output", recorded=recorded, found=found)
-    try:
-        agrees = equal_as_json(codec.decode(item.answer.value, literals=True), expected)
-    except codec.NotData:
-        return item.dropped(COMPARE, "output-not-a-literal", recorded=recorded, found=item.answer.text[:_MOST_TEXT])
-    if agrees:
+    if fault := item.answer.fault:
+        reason, found = "raised-instead-of-recorded-output", f"{fault.type}: {fault.message}"
+    else:
+        found = item.answer.text
+        try:
+            agrees = equal_as_json(codec.decode(item.answer.value, literals=True), expected)
+            reason = "" if agrees else "recorded-output-mismatch"
+        except codec.NotData:
+            reason = "output-not-a-literal"
+    if not reason:
         return item
-    return item.dropped(COMPARE, "recorded-output-mismatch", recorded=recorded, found=item.answer.text[:_MOST_TEXT])
+    return item.dropped(COMPARE, reason, recorded=literals.text(expected)[:_MOST_TEXT], found=found[:_MOST_TEXT])

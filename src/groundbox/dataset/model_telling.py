@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from groundbox.dataset.item import Answer
-from groundbox.dataset.narration import LEAST_FOR_ONE, LEFT_OUT, Proved, without
+from groundbox.dataset.narration import LEAST_FOR_ONE, LEFT_OUT, Proved, places, without
 from groundbox.trace.claims import (
     BadClaims,
     ClaimData,
@@ -203,7 +203,7 @@ def mended(
     left_out: set[int] = set()
     spans, current, found = proved.sentences, telling, proved
     while not found.faithful:
-        failing = _places(found.sentences, found.unproven) - left_out
+        failing = places(found.sentences, found.unproven) - left_out
         left_out |= failing
         # Nothing to take away, the answer would go, or more than one sentence of five: it is no longer the model's
         # telling.
@@ -391,8 +391,3 @@ def _untold(told: bool | None, expected: Expected) -> str:
     result = expected.value or ""
     shown = f": {result.strip()}" if 0 < len(result.strip()) <= _MOST_SHOWN else ""
     return f"It tells {'another' if told is False else 'no'} result; tell at the end what the run gives{shown}."
-
-
-def _places(spans: Sequence[tuple[int, int]], chars: Sequence[int]) -> set[int]:
-    starts = {start: place for place, (start, _) in enumerate(spans)}
-    return {starts[at] for at in chars if at in starts}

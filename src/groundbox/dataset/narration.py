@@ -102,8 +102,7 @@ class Told:
 
     def places(self, chars: Iterable[int]) -> set[int]:
         """The indexes of the sentences that stand at these places of the text."""
-        spans = self._spans()
-        return {place for at in chars for place, (begin, end) in enumerate(spans) if begin <= at < end}
+        return places(self._spans(), chars)
 
     def without(self, places: Collection[int]) -> Told:
         """The same with `LEFT_OUT` for some of the sentences."""
@@ -122,6 +121,11 @@ class Told:
             at = begin + len(each.text)
             spans.append((begin, at))
         return spans
+
+
+def places(spans: Sequence[tuple[int, int]], chars: Iterable[int]) -> set[int]:
+    """The indexes of the spans that hold one of these places of a text."""
+    return {place for at in chars for place, (begin, end) in enumerate(spans) if begin <= at < end}
 
 
 def without(text: str, spans: Sequence[tuple[int, int]], places: Collection[int]) -> str:
@@ -255,11 +259,6 @@ def is_long(trace: Trace, max_chars: int) -> bool:
     from groundbox.trace.narrate.narrator import LEAST_CHARS_OF_A_LINE
 
     return trace.counts.get("line", 0) * LEAST_CHARS_OF_A_LINE > max_chars
-
-
-def foreign(text: str, *, style: str, detail: str) -> Told:
-    """A telling of somebody else's, of whose sentences nothing is known by themselves."""
-    return Told(text=text, sentences=(), claims=0, style=style, detail=detail)
 
 
 def prove(told: Told, trace: Trace) -> Proved:

@@ -19,7 +19,6 @@ from groundbox.dataset.narration import (
     Prover,
     Told,
     attached,
-    foreign,
     mended,
     said_in,
     seed_of,
@@ -127,7 +126,7 @@ class Reproof:
             if told.text != telling_of(row):
                 told = mended(told, trace, self.prover).told
         else:
-            told = foreign(telling_of(row), style=row.style, detail=row.detail)
+            told = attached(telling_of(row), (), style=row.style, detail=row.detail)
         found = problem_of(row)
         item = Item(
             id=row.item,

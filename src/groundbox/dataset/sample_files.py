@@ -98,7 +98,6 @@ def plain_json(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, default=json_words)
 
 
-WRITE: Final = "write"
 SAMPLES: Final = "samples.parquet"
 DROPPED: Final = "dropped.jsonl"
 LLAMA_FACTORY: Final = "dataset_info.json"

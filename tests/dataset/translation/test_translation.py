@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import time
+from typing import Any
 
 import pytest
 from endpoint_fakes import completion, endless, serving
@@ -77,7 +78,8 @@ class Judge:
 
 
 def translated(model, style="grounded", tells="prose", judge=None):
-    return asyncio.run(translate(model, SHOWN, judge or Judge(), style=style, tells=tells))
+    fake: Any = judge or Judge()
+    return asyncio.run(translate(model, SHOWN, fake, style=style, tells=tells))
 
 
 @pytest.mark.parametrize("with_claims", [False, True])

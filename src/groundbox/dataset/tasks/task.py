@@ -66,15 +66,22 @@ class View:
     @functools.cached_property
     def unfolded(self) -> int:
         """Index of the last record before anything was left out; times are counted up to there."""
-        for t, record in enumerate(self.trace.records):
-            if isinstance(record, schema.Fold | schema.Lost):
-                return t - 1
-        return len(self.trace.records) - 1
+        records = self.trace.records
+        gaps = (t for t, record in enumerate(records) if isinstance(record, schema.Fold | schema.Lost))
+        return next(gaps, len(records)) - 1
 
     @functools.cached_property
     def visits(self) -> tuple[Visit, ...]:
         """Lines that hold one statement, each time the program comes to one before anything is left out."""
-        return tuple(_visits(self))
+        times: Counter[int] = Counter()
+        found: list[Visit] = []
+        for step in self.trace.structure.steps:
+            if step.step > self.unfolded:
+                break
+            times[step.line] += 1
+            if self.lines.is_plain(step.line) and step.statement is not None:
+                found.append(Visit(step=step, line=step.line, time=times[step.line]))
+        return tuple(found)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -166,16 +173,6 @@ def rng_of(item: str, seed: int, task: str) -> random.Random:
 def guess_name(item: str, number: int) -> str:
     """Under which name the trace of an item's guess is kept."""
     return f"{item}?{number}"
-
-
-def _visits(view: View) -> Iterator[Visit]:
-    times: Counter[int] = Counter()
-    for step in view.trace.structure.steps:
-        if step.step > view.unfolded:
-            return
-        times[step.line] += 1
-        if view.lines.is_plain(step.line) and step.statement is not None:
-            yield Visit(step=step, line=step.line, time=times[step.line])
 
 
 Make: TypeAlias = Callable[[View], Iterator[Draft]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.dataset.translation.prompts import Shown
-from groundbox.dataset.translation.translator import UNPROVEN, Judge, Proving, Translation, Unfit, translate
+from groundbox.dataset.translation.translator import UNPROVEN, Judge, Translation, Unfit, translate
 from groundbox.errors import SandboxLost
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.show.forms import FORMS
@@ -86,28 +87,21 @@ class _Metered:
         )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Showing:
-    """Work for `Executor.compute`: a compressed trace in, text out."""
+def show(shard: Shard, *, prompt: str, max_chars: int) -> str:
+    """Work for `Executor.compute`: a compressed trace in, text for the prompt out.
 
-    prompt: str
-    max_chars: int
-
-    def __call__(self, shard: Shard) -> str:
-        """See Executor.compute.
-
-        Raises:
-            Unfit: It cannot be shown.
-        """
-        trace = Trace.loads(zlib.decompress(shard.payload))
-        try:
-            text = FORMS[FORM[self.prompt]](trace)
-        except Exception as error:
-            # A run that cannot be shown must not end the work on others; it is counted and shown.
-            raise Unfit("trace-not-shown", f"{type(error).__name__}: {error}"[:500]) from None
-        if len(text) > self.max_chars:
-            raise Unfit("long-trace", f"{len(text)} characters, {self.max_chars} are allowed")
-        return text
+    Raises:
+        Unfit: It cannot be shown.
+    """
+    trace = Trace.loads(zlib.decompress(shard.payload))
+    try:
+        text = FORMS[FORM[prompt]](trace)
+    except Exception as error:
+        # A run that cannot be shown must not end the work on others; it is counted and shown.
+        raise Unfit("trace-not-shown", f"{type(error).__name__}: {error}"[:500]) from None
+    if len(text) > max_chars:
+        raise Unfit("long-trace", f"{len(text)} characters, {max_chars} are allowed")
+    return text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,13 +137,13 @@ class Retelling:
             raise Unfit("no-question", f"it has no question of the kinds {', '.join(RETOLD)}")
         row, problem = open_rows[0], problem_of(open_rows[0])
         answer, trace = await self._run_again(row, problem)
-        showing = Showing(prompt=self.options.prompt, max_chars=self.options.max_trace_chars)
+        showing = functools.partial(show, prompt=self.options.prompt, max_chars=self.options.max_trace_chars)
         text = await self.executor.compute(showing, Shard(stage="show", number=number, payload=trace))
         judge = Judge(
             executor=self.executor,
-            proving=Proving(
-                prover=self.prover, cpu_s=self.options.proof_cpu_s, expected=expected_of(answer, problem.entry)
-            ),
+            prover=self.prover,
+            cpu_s=self.options.proof_cpu_s,
+            expected=expected_of(answer, problem.entry),
             number=number,
             trace=trace,
             row=row,

@@ -8,6 +8,7 @@ the endpoint refuses JSON of a schema, or the model answers in words all the sam
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 import zlib
@@ -45,40 +46,30 @@ class Unfit(Exception):
     """An item that cannot be told. Its arguments are one of the fixed words of drops, and what exactly was found."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Proving:
+def prove(
+    shard: Shard, *, prover: TellingProver, expected: Expected, cpu_s: float, mend: bool
+) -> tuple[Telling, Proved] | None:
     """Work for `Executor.compute`: a telling and the compressed trace of its run in; the telling and its proof out.
 
-    Attributes:
+    Args:
         mend: Leave sentences out of a telling that fails; None where that does not help.
+
+    Raises:
+        Unfit: There is no proof.
     """
-
-    prover: TellingProver
-    cpu_s: float
-    expected: Expected
-    mend: bool = False
-
-    def __call__(self, shard: Shard) -> tuple[Telling, Proved] | None:
-        """See Executor.compute.
-
-        Raises:
-            Unfit: There is no proof.
-        """
-        telling, packed = shard.payload
-        # Read once more in this process: a trace travels as bytes, and its objects are made where they are used.
-        trace = Trace.loads(zlib.decompress(packed))
-        try:
-            with cpu_limit(self.cpu_s):
-                proved = self.prover(telling, trace, self.expected)
-                # Mending proves again for each round, so that it is asked for only when the model's repair has failed.
-                if not self.mend:
-                    return telling, proved
-                return model_telling.mended(telling, proved, trace, self.expected, self.prover)
-        except CpuTimeExceeded:
-            raise Unfit("proof-too-long", f"it took over {self.cpu_s:g} s of processor time") from None
-        except Exception as error:
-            # A text that the prover fails on must not end the work on others; it is counted and shown.
-            raise Unfit("prover-failed", f"{type(error).__name__}: {error}"[:500]) from None
+    telling, packed = shard.payload
+    # Read once more in this process: a trace travels as bytes, and its objects are made where they are used.
+    trace = Trace.loads(zlib.decompress(packed))
+    try:
+        with cpu_limit(cpu_s):
+            proved = prover(telling, trace, expected)
+            # Mending proves again for each round, so that it is asked for only when the model's repair has failed.
+            return model_telling.mended(telling, proved, trace, expected, prover) if mend else (telling, proved)
+    except CpuTimeExceeded:
+        raise Unfit("proof-too-long", f"it took over {cpu_s:g} s of processor time") from None
+    except Exception as error:
+        # A text that the prover fails on must not end the work on others; it is counted and shown.
+        raise Unfit("prover-failed", f"{type(error).__name__}: {error}"[:500]) from None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,7 +81,9 @@ class Judge:
     """
 
     executor: Executor
-    proving: Proving
+    prover: TellingProver
+    expected: Expected
+    cpu_s: float
     number: int
     trace: bytes
     row: Sample
@@ -106,16 +99,19 @@ class Judge:
 
     async def prove(self, telling: Telling) -> Proved:
         """The proof of a telling."""
-        found = await self._computed("prove", self.proving, telling)
+        found = await self._computed("prove", telling)
         assert found is not None  # only where sentences were to be left out
         return found[1]
 
     async def mend(self, telling: Telling) -> tuple[Telling, Proved] | None:
         """A telling without the sentences that fail, with its proof; None where that does not help."""
-        found = await self._computed("mend", dataclasses.replace(self.proving, mend=True), telling)
+        found = await self._computed("mend", telling)
         return found if found is not None and self.accepts(found[1]) else None
 
-    async def _computed(self, stage: str, work: Proving, telling: Telling) -> tuple[Telling, Proved] | None:
+    async def _computed(self, stage: str, telling: Telling) -> tuple[Telling, Proved] | None:
+        work = functools.partial(
+            prove, prover=self.prover, expected=self.expected, cpu_s=self.cpu_s, mend=stage == "mend"
+        )
         return await self.executor.compute(work, Shard(stage=stage, number=self.number, payload=(telling, self.trace)))
 
 
@@ -192,9 +188,11 @@ class _Work:
         first = await self._attempt(messages, with_claims=with_claims)
         found = first
         if first.reason in (UNPROVEN, TORN) and len(first.raw) <= MOST_REPAIRED_CHARS:
+            # Nothing is named where the answer was of another form.
+            failed = None if first.verdict is None else list(first.verdict.failed)[:MOST_FAILED]
             messages += [
                 {"role": "assistant", "content": first.raw},
-                {"role": "user", "content": prompts.repair(_failed(first), with_claims=with_claims)},
+                {"role": "user", "content": prompts.repair(failed, with_claims=with_claims)},
             ]
             second = await self._attempt(messages, with_claims=with_claims)
             found = dataclasses.replace(second, repaired=True)
@@ -278,13 +276,6 @@ class _Work:
             return model_telling.read_by(telling, spans, answers)
         except NotClaims:
             return None
-
-
-def _failed(attempt: Translation) -> list[str] | None:
-    """Return what a repair names; None where the answer was of another form."""
-    if attempt.verdict is None:
-        return None
-    return list(attempt.verdict.failed)[:MOST_FAILED]
 
 
 def _unfenced(text: str | None) -> str | None:
