@@ -57,6 +57,12 @@ def test_a_relation_that_held_is_turned_round():
     assert tried[-1].why == "Here the result is `s` in reverse, so `s` is to be 'xobdnuorg'."
 
 
+def test_a_relation_that_cannot_be_turned_round_for_the_wanted_result_is_passed_over():
+    tried = searched("def f(s: str):\n    return {} if len(s) > 30 else s[::-1]\n", {})
+
+    assert (given(tried)[0], len(tried)) == ({"s": "ab"}, MOST)
+
+
 def test_a_relation_that_held_by_chance_is_given_up():
     tried = searched("def f(n: int):\n    return n if n < 5 else n * 2\n", 40)
 

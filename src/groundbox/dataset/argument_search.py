@@ -326,7 +326,7 @@ def _result(work: Callable[..., Any], *given: Any) -> Any:
     """Return what the work gives, or None where it cannot be done with such values."""
     try:
         return work(*given)
-    except (TypeError, ValueError, AttributeError, ArithmeticError):
+    except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError):
         return None
 
 
