@@ -11,16 +11,20 @@ import dis, importlib.util, sys, types
 for name in ("groundbox", "groundbox.guest"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [sys.argv[1] + "/" + name.replace(".", "/")]
-from groundbox.guest.trace.bytecode import LOADS, STORES, inner_codes, instructions
+from groundbox.guest.trace.bytecode import LOADS, PAIRS, STORES, inner_codes, instructions, uses
 
 def told(code):
-    ours = {i.offset: i for i in instructions(code)}
-    for i in dis.get_instructions(code):
-        if i.opname in STORES or i.opname in LOADS or i.opname in ("LOAD_FAST_AND_CLEAR", "FOR_ITER", "LOAD_CONST"):
-            assert ours.pop(i.offset)[:3] == (i.opname, i.arg, i.argval), (code, i)
-        elif i.offset in ours:
-            assert ours.pop(i.offset).opname == i.opname, (code, i)
-    assert not ours, (code, ours)
+    ours = instructions(code)
+    theirs = list(dis.get_instructions(code))
+    assert [(i.offset, i.opname, i.arg, i.position) for i in ours] == [
+        (i.offset, i.opname, i.arg or 0, tuple(i.positions)[:4]) for i in theirs
+    ], code
+    assert [i.after for i in ours] == [i.offset for i in ours[1:]] + [len(code.co_code)], code
+    for i, other in zip(ours, theirs):
+        named = i.opname in STORES or i.opname in LOADS or i.opname in PAIRS
+        names = other.argval if i.opname in PAIRS else (other.argval,)
+        assert [use.name for use in uses(code, i)] == (list(names) if named else []), (code, i)
+        assert other.opcode not in dis.hasjrel or i.target == other.argval, (code, i)
     return 1 + sum(map(told, inner_codes(code)))
 
 count = 0

@@ -29,10 +29,10 @@ import ast
 import dis
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Set
 from typing import Any, NamedTuple
 
-from .bytecode import UNITS
+from .bytecode import Instruction, Position
 from .own import protect
 from .tree import walk
 
@@ -44,20 +44,11 @@ NOTHING, TAKES, BEGINS, ENDS = range(4)
 """Meanings of a way for its loop: nothing; an item was taken, and its iteration begins with the body's first line; an
 iteration begins; the loop is over."""
 
-Range = tuple[int, int, int, int]
-"""First line, first column, last line, column behind the last; columns in bytes of UTF-8, from 0."""
-
-# POP_JUMP_IF_…, on 3.11 with FORWARD or BACKWARD in it, and JUMP_IF_…_OR_POP there. The INSTRUMENTED ones of
-# `sys.monitoring` are never in `co_code`.
-_CONDITIONAL = [
-    ("JUMP_IF_" in name or "JUMP_FORWARD_IF_" in name or "JUMP_BACKWARD_IF_" in name) and "INSTRUMENTED" not in name
-    for name in dis.opname
-]
-_JUMPS = frozenset(dis.hasjrel)
-_BACKWARD = ["BACKWARD" in name for name in dis.opname]
-_BETWEEN = [name in ("TO_BOOL", "COPY", "EXTENDED_ARG") for name in dis.opname]  # between a value and its jump
-_EXTENDED_ARG, _FOR_ITER = dis.opmap["EXTENDED_ARG"], dis.opmap["FOR_ITER"]
-_MERGED = frozenset(op for op, name in enumerate(dis.opname) if name in ("STORE_FAST_LOAD_FAST", "LOAD_FAST_LOAD_FAST"))
+_JUMPS = frozenset(dis.opname[op] for op in dis.hasjrel)
+# POP_JUMP_IF_…, on 3.11 with FORWARD or BACKWARD in it, and JUMP_IF_…_OR_POP there.
+_CONDITIONAL = frozenset(name for name in _JUMPS if "JUMP_" in name and "_IF_" in name)
+_BETWEEN = ("TO_BOOL", "COPY", "EXTENDED_ARG")  # between a value and its jump
+_MERGED = ("STORE_FAST_LOAD_FAST", "LOAD_FAST_LOAD_FAST")
 """Loads that were made one with the instruction before them, and have its columns (3.13). No jump ends at the load, so
 that it is of the first operand."""
 _TELLS_OPERAND = sys.version_info >= (3, 12)
@@ -153,16 +144,16 @@ class Tests:
     """The operands and loops of a whole source."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self.operands: dict[Range, _Operand] = {}
-        self.values: dict[Range, list[Range]] = {}
+        self.operands: dict[Position, _Operand] = {}
+        self.values: dict[Position, list[Position]] = {}
         """Of each `and` and `or` whose value is used: its operands but the last."""
-        self.aliases: dict[Range, Range] = {}
+        self.aliases: dict[Position, Range] = {}
         """Columns that an operand's value may have instead: of the name in `:=`, of the whole `except` clause."""
         self.loops: list[_LoopNode] = []
-        self.iterables: dict[Range, int] = {}
-        self.back: dict[Range, int] = {}
+        self.iterables: dict[Position, int] = {}
+        self.back: dict[Position, int] = {}
         """By the range of a jump backward (of the condition, the statement, a `continue`) the loop that goes on."""
-        self.continues: set[Range] = set()
+        self.continues: set[Position] = set()
         self._tested: set[int] = set()
         self._scope: _Scope = ("<module>", 1)
         todo: list[tuple[ast.AST, int, _Scope]] = [(tree, -1, self._scope)]
@@ -277,53 +268,37 @@ class Tests:
                         self.operands.pop(_range(part), None)
 
 
-def branches_of(code: types.CodeType, tests: Tests, hidden: frozenset[int]) -> Branches:
+def branches_of(code: types.CodeType, instructions: list[Instruction], tests: Tests, hidden: Set[int]) -> Branches:
     """Read the conditional jumps of one code object.
 
     Args:
-        hidden: Offsets that belong to inlined comprehensions.
+        hidden: Offsets that belong to inlined comprehensions, or to no line.
     """
-    content = code.co_code
-    if not (tests.operands or tests.loops) or not any(op in _JUMPS for op in content[::2]):
+    if not (tests.operands or tests.loops) or not any(each.opname in _JUMPS for each in instructions):
         return NONE
-    return _Reader(code, tests, hidden).read()
-
-
-class _Instruction(NamedTuple):
-    offset: int
-    op: int
-    arg: int
-    position: Range | None
-
-    @property
-    def after(self) -> int:
-        return self.offset + 2 * UNITS[self.op]
-
-    @property
-    def target(self) -> int:
-        return self.after - 2 * self.arg if _BACKWARD[self.op] else self.after + 2 * self.arg
+    return _Reader(code, instructions, tests, hidden).read()
 
 
 class _Reader:
-    def __init__(self, code: types.CodeType, tests: Tests, hidden: frozenset[int]) -> None:
+    def __init__(self, code: types.CodeType, instructions: list[Instruction], tests: Tests, hidden: Set[int]) -> None:
         self._tests = tests
         self._hidden = hidden
         self._scope = code.co_name, 1 if code.co_name == "<module>" else code.co_firstlineno
-        self._instructions = list(_instructions(code))
-        self._targets = {each.target for each in self._instructions if each.op in _JUMPS}
+        self._instructions = instructions
+        self._targets = {each.target for each in instructions if each.opname in _JUMPS}
 
     def read(self) -> Branches:
-        found: dict[int, tuple[_Instruction, Range | None, Way, Way, int]] = {}
+        found: dict[int, tuple[Instruction, Position | None, Way, Way, int]] = {}
         for place, each in enumerate(self._instructions):
             # A jump to the next instruction says nothing: both its ways are one, as of `if x: pass`.
             if each.offset in self._hidden or each.target == each.after:
                 continue
-            if each.op == _FOR_ITER:
-                number = self._tests.iterables.get(each.position or (0, 0, 0, 0), -1)
+            if each.opname == "FOR_ITER":
+                number = self._tests.iterables.get(each.position, -1)
                 if number >= 0:
                     takes = BEGINS if self._is_inline(number) else TAKES
                     found[each.offset] = each, None, Way(None, takes), Way(None, ENDS), number
-            elif _CONDITIONAL[each.op]:
+            elif each.opname in _CONDITIONAL:
                 told = self._tested(place)
                 if told is not None:
                     found[each.offset] = each, *told
@@ -349,7 +324,7 @@ class _Reader:
         """Let a jump begin at the EXTENDED_ARGs before it, for those who see single instructions."""
         for place in range(len(self._instructions) - 1, 0, -1):
             each, before = self._instructions[place], self._instructions[place - 1]
-            if each.offset in jumps and before.op == _EXTENDED_ARG:
+            if each.offset in jumps and before.opname == "EXTENDED_ARG":
                 jumps[before.offset] = jumps[each.offset]
 
     def _is_inline(self, number: int) -> bool:
@@ -362,17 +337,15 @@ class _Reader:
         targets = _target_names(loop.node.target) if isinstance(loop.node, ast.For) else ()
         return CountedLoop(loop.node.lineno, loop.header_last, inner, targets)
 
-    def _tested(self, place: int) -> tuple[Range, Way, Way, int] | None:
+    def _tested(self, place: int) -> tuple[Position, Way, Way, int] | None:
         """Return the operand that a conditional jump tests, what its ways say, and the loop that they say it of."""
         jump = self._instructions[place]
-        name = dis.opname[jump.op]
+        name = jump.opname
         made = place - 1
-        while made >= 0 and _BETWEEN[self._instructions[made].op]:
+        while made >= 0 and self._instructions[made].opname in _BETWEEN:
             made -= 1
-        if made < 0 or jump.position is None:
-            return None
         value = self._instructions[made]
-        at = self._operand_at(jump, value)
+        at = self._operand_at(jump, value) if made >= 0 else None
         operand = self._tests.operands.get(at) if at is not None else None
         if operand is None or at is None:
             return None
@@ -391,8 +364,8 @@ class _Reader:
                 if operand.used and jump.position not in self._tests.values:
                     return None
                 # Of `a < b < c` each comparison but the last copies its right side first, for the next one.
-                last = made == 0 or dis.opname[self._instructions[made - 1].op] != "COPY"
-            elif isinstance(node, ast.Compare) and dis.opname[value.op] in ("IS_OP", "CONTAINS_OP"):
+                last = made == 0 or self._instructions[made - 1].opname != "COPY"
+            elif isinstance(node, ast.Compare) and value.opname in ("IS_OP", "CONTAINS_OP"):
                 # Their argument turns them round: 1 for `not in` and `is not`, and for `in` and `is` behind a `not`.
                 truth = truth == (isinstance(node.ops[0], _NEGATED) == bool(value.arg))
         goes, falls = _way(operand, truth), _way(operand, not truth)
@@ -401,15 +374,15 @@ class _Reader:
             goes, falls = (goes, Way(None, NOTHING)) if not truth else (Way(None, NOTHING), falls)
         return at, falls, goes, operand.loop
 
-    def _operand_at(self, jump: _Instruction, value: _Instruction) -> Range | None:
-        if jump.position is None or value.position is None:
+    def _operand_at(self, jump: Instruction, value: Instruction) -> Position | None:
+        if None in (*jump.position, *value.position):
             return None
-        if dis.opname[jump.op].endswith("NONE"):
+        if jump.opname.endswith("NONE"):
             return self._tests.aliases.get(jump.position, jump.position)
         parts = self._tests.values.get(jump.position)
         if parts is None:
             at = jump.position if _TELLS_OPERAND and jump.position in self._tests.operands else value.position
-        elif value.op in _MERGED:
+        elif value.opname in _MERGED:
             return parts[0]
         # Ways of an inner `and`, `or` or `if` meet here, so that the instruction before is only one of those that may
         # have made the value.
@@ -423,9 +396,9 @@ class _Reader:
         loops, back = self._tests.loops, self._tests.back
         heads: dict[int, set[int]] = {}
         others: dict[int, set[int]] = {}
-        jumps: dict[int, list[_Instruction]] = {}
+        jumps: dict[int, list[Instruction]] = {}
         for each in self._instructions:
-            if each.op not in _JUMPS or not _BACKWARD[each.op] or each.position is None:
+            if each.opname not in _JUMPS or "BACKWARD" not in each.opname or None in each.position:
                 continue
             jumps.setdefault(each.target, []).append(each)
             number = back.get(each.position, -1)
@@ -452,12 +425,11 @@ class _Reader:
         found = {head: numbers for head, numbers in found.items() if numbers}
         return found, {jump.offset: head for head in found for jump in jumps.get(head, ())}, sources
 
-    def _goes_on_within(self, jump: _Instruction, numbers: list[int]) -> int | None:
+    def _goes_on_within(self, jump: Instruction, numbers: list[int]) -> int | None:
         """Return how many of the loops of a head a jump to it leaves in their iteration; None if that is unclear."""
-        assert jump.position is not None
         # On 3.11 alone a conditional jump may go backward: `while True: if x: continue` is one then, with the columns
         # of `x`.
-        if _CONDITIONAL[jump.op]:
+        if jump.opname in _CONDITIONAL:
             operand = self._tests.operands.get(jump.position)
             owner = operand.around if operand is not None else -1
             return 0 if len(numbers) == 1 and owner in (-1, numbers[0]) else None
@@ -477,26 +449,11 @@ class _Reader:
         ]
         for loop in waiting:
             first, last = loop.node.body[0], loop.node.body[-1]
-            body = (first.lineno, first.col_offset, last.end_lineno or 0, last.end_col_offset or 0)
-            offsets = [i.offset for i in self._instructions if i.position is not None and _is_within(i.position, body)]
+            body = (first.lineno, last.end_lineno, first.col_offset, last.end_col_offset)
+            offsets = [i.offset for i in self._instructions if _is_within(i.position, body)]
             # A body on the header's line has no line event of its own, at which its iteration could be told.
             if offsets and loop.node.lineno < first.lineno:
                 heads.setdefault(min(offsets), set()).add(loop.number)
-
-
-def _instructions(code: types.CodeType) -> Iterator[_Instruction]:
-    content = code.co_code
-    positions: list[Any] = list(code.co_positions())
-    offset = more = 0
-    while offset < len(content):
-        op = content[offset]
-        arg = content[offset + 1] | more
-        line, last_line, column, last_column = positions[offset // 2]
-        known = None not in (line, last_line, column, last_column)
-        yield _Instruction(offset, op, arg, (line, column, last_line, last_column) if known else None)
-        more = arg << 8 if op == _EXTENDED_ARG else 0
-        # Inline caches stand behind their instruction, and are none themselves.
-        offset += 2 * UNITS[op]
 
 
 def _way(operand: _Operand, truth: bool) -> Way:
@@ -537,13 +494,13 @@ def _target_names(target: ast.expr) -> tuple[str, ...]:
     return ()
 
 
-def _range(node: ast.expr | ast.stmt | ast.ExceptHandler) -> Range:
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+def _range(node: ast.expr | ast.stmt | ast.ExceptHandler) -> Position:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
-def _is_within(inner: Range, outer: Range) -> bool:
-    return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
+def _is_within(inner: Position, outer: Position) -> bool:
+    return None not in inner and outer[::2] <= inner[::2] and inner[1::2] <= outer[1::2]
 
 
-def _text(at: Range | None) -> str:
-    return "" if at is None else ",".join(map(str, at))
+def _text(at: Position | None) -> str:
+    return "" if at is None else ",".join(map(str, (*at[::2], *at[1::2])))

@@ -32,8 +32,8 @@ for how one is resolved. A path is a root (a `Name`) and steps: `("a", name)` an
 does not store, or any item.
 
 Hidden lines. From 3.12 on comprehensions are inlined; line events at instructions of an inlined comprehension, from
-`LOAD_FAST_AND_CLEAR` to `END_FOR` or `END_ASYNC_FOR`, are not recorded. `Line.hidden` is False, True, or the set of
-offsets that are.
+`LOAD_FAST_AND_CLEAR` to `END_FOR` or `END_ASYNC_FOR`, are not recorded, nor are those on line 0, from which a module
+without a statement returns. `Code.hidden` are their offsets.
 
 Loops. `Line.loop` is set if the line is the whole header of a loop that may be folded: one line without `yield`. Not
 in coroutines and asynchronous generators. A generator expression is such a loop, too (`bytecode.expression_loop`).
@@ -58,19 +58,16 @@ from .branches import Branches, Tests, branches_of
 from .bytecode import (
     FREE,
     GLOBAL,
-    LOADS,
     LOCAL,
     SPACE,
-    STORES,
     comprehension_variables,
     expression_loop,
-    inlined,
     inner_codes,
     instructions,
     lines_by_offset,
     rebinds,
     restored_variables,
-    stores_at,
+    uses,
 )
 from .facts import Facts
 from .own import protect
@@ -116,7 +113,6 @@ class Line(NamedTuple):
     last_names: tuple[Name, ...]
     roots: tuple[Name, ...]
     effects: tuple[Effect, ...] | None
-    hidden: bool | frozenset[int]
     loop: Loop | None
 
 
@@ -129,8 +125,7 @@ class Code(NamedTuple):
     parameters: tuple[str, ...]
     variables: tuple[Name, ...]
     lines: dict[int, Line]
-    hides: bool
-    """Some of its lines are hidden. Only the core in C asks for it (native/plan.c)."""
+    hidden: frozenset[int]
     blank: Line
     """Stands for a line that the bytecode does not have, and for the time before the first line."""
     shared: tuple[Name, ...]
@@ -225,16 +220,12 @@ class _Reader:
         self._kind = kind_of(code)
         self._scope: Scope | None = units.scope_of(code.co_name, code.co_firstlineno)
         self._instructions = instructions(code)
-        self._hidden = inlined(self._instructions)
+        self._comprehension = comprehension_variables(code, self._instructions)
         self._line_at = lines_by_offset(code)
         self._pure = units.pure
-        self._offsets: dict[int | None, set[int]] = {}
-        if self._hidden:
-            for offset, line in self._line_at.items():
-                self._offsets.setdefault(line, set()).add(offset)
         self._expression: tuple[int, int, int] | None = None
-        if self._kind == GENERATOR and code.co_name == "<genexpr>":
-            self._expression = expression_loop(code, self._line_at)
+        if code.co_name == "<genexpr>":
+            self._expression = expression_loop(self._instructions, self._line_at)
 
     def read(self) -> Code:
         accesses = list(self._accesses(self._code))
@@ -244,18 +235,20 @@ class _Reader:
                 accesses += self._borrowed(inner)
         variables = self._variables(accesses)
         shared = tuple(name for name in variables if name.where == LOCAL and self._is_shared(name.name))
-        lines = self._lines(accesses, variables, shared)
-        transparent = self._kind == TRANSPARENT
-        branches = NO_BRANCHES if transparent else branches_of(self._code, self._tests, self._hidden)
+        hidden = {offset for offset, line in self._line_at.items() if line is not None and line < 1}
+        hidden.update(self._comprehension)
+        branches = NO_BRANCHES
+        if self._kind != TRANSPARENT:
+            branches = branches_of(self._code, self._instructions, self._tests, hidden)
         return Code(
             code=self._code,
             kind=self._kind,
             name=self._code.co_qualname,
             parameters=_parameters(self._code) if self._kind in (FUNCTION, GENERATOR) else (),
             variables=variables,
-            lines=lines,
-            hides=any(line.hidden for line in lines.values()),
-            blank=Line((), variables if self._is_body() else shared, (), (), False, None),
+            lines=self._lines(accesses, variables, shared),
+            hidden=frozenset(hidden),
+            blank=Line((), variables if self._is_body() else shared, (), (), None),
             shared=shared,
             exits=self._exits(),
             starts=frozenset(i.offset for i in self._instructions if i.opname == "RESUME" and i.arg == 0),
@@ -271,34 +264,23 @@ class _Reader:
         return self._kind in (MODULE, CLASS)
 
     def _accesses(self, code: types.CodeType) -> Iterator[_Access]:
+        own = code is self._code
         # An inner code that is read here is a comprehension of 3.11 with a frame of its own: nothing is inlined in it.
-        comprehension = comprehension_variables(self._instructions) if code is self._code else {}
-        positions = list(code.co_positions()) if comprehension else []
-        restored = restored_variables(self._instructions, positions) if comprehension else set()
-        for instruction in self._instructions if code is self._code else instructions(code):
-            stores, loads = STORES.get(instruction.opname), LOADS.get(instruction.opname)
-            if stores is None and loads is None:
-                continue
+        comprehension = self._comprehension if own else {}
+        restored = restored_variables(code, self._instructions) if comprehension else set()
+        for instruction in self._instructions if own else instructions(code):
             # Offsets of an inner code are none of this one; `_borrowed` says on which line it stands.
-            line = self._line_at[instruction.offset] if code is self._code else None
-            names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-            for position, name in enumerate(names):
-                is_store = stores_at(instruction.opname, position)
-                where = stores if is_store else loads
+            line = self._line_at[instruction.offset] if own else None
+            for name, where, stores in uses(code, instruction):
                 if where == LOCAL and (
-                    name in comprehension.get(instruction.offset, ())
-                    or (restored and (name, positions[instruction.offset // 2]) in restored)
+                    name in comprehension.get(instruction.offset, ()) or (name, instruction.position) in restored
                 ):
                     continue
                 # A body that is no function has fast locals only for comprehensions that are inlined into it (PEP 709),
                 # and for the cell `__class__`. What the compiler makes is no name of the program.
-                if (
-                    name in _MADE_BY_COMPILER
-                    or where is None
-                    or (where == LOCAL and self._is_body() and name not in code.co_freevars)
-                ):
+                if name in _MADE_BY_COMPILER or (where == LOCAL and self._is_body() and name not in code.co_freevars):
                     continue
-                yield _Access(line, Name(name, self._where(code, name, where)), is_store)
+                yield _Access(line, Name(name, self._where(code, name, where)), stores)
 
     def _where(self, code: types.CodeType, name: str, where: int) -> int:
         if where == GLOBAL and self._kind == MODULE:  # a function declares it global
@@ -307,10 +289,9 @@ class _Reader:
 
     def _borrowed(self, inner: types.CodeType) -> Iterator[_Access]:
         """Yield what a comprehension's own frame does to names outside it, on the line that makes it (3.11)."""
-        line = next(
-            (self._line_at[i.offset] for i in self._instructions if i.opname == "LOAD_CONST" and i.argval is inner),
-            None,
-        )
+        constants = self._code.co_consts
+        makes = (i.offset for i in self._instructions if i.opname == "LOAD_CONST" and constants[i.arg] is inner)
+        line = self._line_at.get(next(makes, -1))
         # A comprehension may stand in another one.
         inners = [inner, *(deeper for deeper in inner_codes(inner) if kind_of(deeper) == TRANSPARENT)]
         for code in inners:
@@ -392,13 +373,12 @@ class _Reader:
             last_names=tuple(sorted(last, key=order.__getitem__)),
             roots=tuple(name for name in roots if name.where in (LOCAL, FREE) or name.name not in self._pure),
             effects=effects,
-            hidden=self._hidden_on(number),
             loop=self._loop_at(number, facts.loop if facts else None),
         )
 
     def _loop_at(self, number: int, stated: tuple[int, int] | None) -> Loop | None:
         """The loop whose header a line is, if it may be folded."""
-        if self._kind == GENERATOR and self._code.co_name == "<genexpr>":
+        if self._code.co_name == "<genexpr>":
             found = self._expression
             stated = found[1:] if found is not None and found[0] == number else None
         if stated is None or self._code.co_flags & _ASYNC:
@@ -450,14 +430,6 @@ class _Reader:
         if name in stored or not (mine or (self._kind == MODULE and not calls)):
             return ("i", ANY, None)
         return step
-
-    def _hidden_on(self, number: int) -> bool | frozenset[int]:
-        offsets = self._offsets.get(number, set())
-        inside = offsets & self._hidden
-        # A line of a comprehension of several lines may have instructions of the statement around it, too.
-        if not inside:
-            return number < 1  # a module without a statement returns from line 0
-        return True if inside == offsets else frozenset(inside)
 
 
 def _named(targets: tuple[str, ...], variables: tuple[Name, ...]) -> tuple[Name, ...]:

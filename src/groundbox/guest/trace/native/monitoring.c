@@ -170,11 +170,8 @@ static inline PyObject *on_line(PyObject *self, PyObject *const *args, Py_ssize_
     if (!code)
         return result;
     int number = number_of(args[1]);
-    if (code->hides) {
-        const Line *line = plan_line(code, number);
-        if ((line->hidden || line->hidden_units) && is_hidden_at(code, line, current_offset()))
-            return disable;
-    }
+    if (code->hides && has_mark(code, current_offset(), MARK_HIDDEN))
+        return disable;
     return line_or_jump(code, number, code->head_count ? current_offset() : -1);
 }
 
@@ -199,7 +196,7 @@ static inline PyObject *on_jump(PyObject *self, PyObject *const *args, Py_ssize_
         handle(comes_from, (Event){.code = code, .number = source->within});
     if (target > offset || number < 0 || number != PyCode_Addr2Line(code->code, target))
         return source ? Py_None : disable;
-    if (is_hidden_at(code, plan_line(code, number), offset))
+    if (has_mark(code, offset, MARK_HIDDEN))
         return disable;
     return line_or_jump(code, number, target);
 }

@@ -233,15 +233,6 @@ static bool mark_units(const Code *code, PyObject *offsets, unsigned char *units
     return !PyErr_Occurred();
 }
 
-static bool read_hidden(const Reader *reader, PyObject *from, Line *line)
-{
-    line->hidden = from == Py_True;
-    if (!from || PyBool_Check(from))
-        return from != NULL;
-    line->hidden_units = take(reader->plan, (size_t)reader->code->unit_count, 1);
-    return line->hidden_units && mark_units(reader->code, from, line->hidden_units, 1);
-}
-
 static bool read_loop(const Reader *reader, PyObject *from, Line *line)
 {
     if (!from || from == Py_None)
@@ -260,8 +251,8 @@ static bool read_line(const Reader *reader, PyObject *from, Line *line)
     return read_names(reader, field(from, "names", &PyTuple_Type), &line->names) &&
            read_names(reader, field(from, "last_names", &PyTuple_Type), &line->last_names) &&
            read_names(reader, field(from, "roots", &PyTuple_Type), &line->roots) &&
-           read_effects(reader, field(from, "effects", NULL), line) && 
-           read_hidden(reader, field(from, "hidden", NULL), line) && read_loop(reader, field(from, "loop", NULL), line);
+           read_effects(reader, field(from, "effects", NULL), line) &&
+           read_loop(reader, field(from, "loop", NULL), line);
 }
 
 static bool read_lines(const Reader *reader, PyObject *from)
@@ -300,8 +291,11 @@ static bool read_offsets(const Reader *reader, PyObject *from)
         if (unit >= 0 && unit < code->unit_count)
             code->exits[unit] = (unsigned char)PyLong_AsLong(how);
     }
+    PyObject *hidden = field(from, "hidden", &PyFrozenSet_Type);
+    code->hides = hidden && PySet_GET_SIZE(hidden);
     return mark_units(code, field(from, "starts", NULL), code->marks, MARK_START) &&
-           mark_units(code, field(from, "quiet", NULL), code->marks, MARK_QUIET);
+           mark_units(code, field(from, "quiet", NULL), code->marks, MARK_QUIET) &&
+           mark_units(code, hidden, code->marks, MARK_HIDDEN);
 }
 
 static bool read_way(PyObject *from, Way *way)
@@ -414,7 +408,7 @@ static bool read_head(const Reader *reader, PyObject *from)
         return false;
     code->kind = (enum code_kind)kind;
     code->is_body = code->kind == MODULE || code->kind == CLASS;
-    return bool_field(from, "folds", &code->folds) && bool_field(from, "hides", &code->hides);
+    return bool_field(from, "folds", &code->folds);
 }
 
 static bool read_code(const Reader *reader, PyObject *from)

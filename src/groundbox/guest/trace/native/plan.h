@@ -12,7 +12,7 @@ enum where { LOCAL, FREE, SPACE, GLOBAL };
 enum leaving { NOT_AN_EXIT, RETURNS, YIELDS };
 enum item_step { CONSTANT, VALUE_OF, ANY };
 enum { CODE_UNIT = 2 };
-enum mark { MARK_START = 1, MARK_QUIET = 2 };
+enum mark { MARK_START = 1, MARK_QUIET = 2, MARK_HIDDEN = 4 };
 /* What a way of a branch says of its loop (branches.py). */
 enum does { NOTHING, TAKES, BEGINS, ENDS };
 
@@ -60,14 +60,12 @@ typedef struct {
     bool any_effect;
     int effect_count;
     Effect *effects;
-    bool hidden, loops;
+    bool loops;
     int loop_first, loop_last;
     /* Whether a `yield` is in the loop. */
     bool loop_gives;
     /* Which loop of its code object it is. */
     int loop;
-    /* By code unit, or NULL. */
-    unsigned char *hidden_units;
 } Line;
 
 typedef struct {
@@ -120,7 +118,7 @@ typedef struct Code {
     int unit_count;
     /* By code unit: enum leaving, and enum mark. */
     unsigned char *exits, *marks;
-    /* `hides`: some of its lines are hidden. */
+    /* `hides`: some of its instructions are hidden. */
     bool folds, hides, is_body;
     /* By code unit: 1 more than the place in `branches`, or 0. */
     unsigned short *branch_units;
@@ -162,13 +160,6 @@ static inline const Line *plan_line(const Code *code, int number)
 {
     int at = number - code->first_line;
     return at >= 0 && at < code->line_count && code->lines[at].known ? &code->lines[at] : &code->blank;
-}
-
-/* Whether a line event at this offset is inside an inlined comprehension. */
-static inline bool is_hidden_at(const Code *code, const Line *line, int offset)
-{
-    int unit = offset / CODE_UNIT;
-    return line->hidden || (line->hidden_units && unit >= 0 && unit < code->unit_count && line->hidden_units[unit]);
 }
 
 /* The conditional jump at an offset, or NULL. */

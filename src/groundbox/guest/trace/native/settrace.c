@@ -69,8 +69,7 @@ static void on_line(PyFrameObject *frame, Code *code)
     State *state = state_of(frame, code);
     if (state && state->jump)
         settle(frame, state, offset);
-    const Line *line = plan_line(code, number);
-    if ((line->hidden || line->hidden_units) && is_hidden_at(code, line, offset))
+    if (has_mark(code, offset, MARK_HIDDEN))
         return;
     if (fold.going) {
         fold.steps++;

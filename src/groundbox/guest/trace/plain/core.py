@@ -296,8 +296,7 @@ class PlainCore:
 
     def _line(self, frame: types.FrameType, state: State) -> None:
         code, number, offset = state.code, frame.f_lineno, frame.f_lasti
-        line = code.lines.get(number, code.blank)
-        if line.hidden is True or (line.hidden and offset in line.hidden):
+        if offset in code.hidden:
             return
         head = code.branches.back.get(offset)
         if head is not None and code.line_at.get(head) == number:  # from 3.12 on, a jump backward makes this event
@@ -314,7 +313,7 @@ class PlainCore:
         for loop in code.branches.heads.get(offset, ())[source:]:
             self._count(state, loop, BEGINS)
             self._tell(self._iteration(state, loop))
-        state.line, state.n, state.left = line, number, None
+        state.line, state.n, state.left = code.lines.get(number, code.blank), number, None
         self._tell(f'"line","f":{state.f},"n":{number}')
         self._memory.commit()
 
