@@ -32,9 +32,9 @@ import types
 from collections.abc import Set
 from typing import Any, NamedTuple
 
-from .bytecode import Instruction, Position
+from .bytecode import Instruction, Position, Scope, scope_of
 from .own import protect
-from .tree import walk
+from .tree import first_line, walk
 
 protect(globals())
 
@@ -108,10 +108,6 @@ class Branches(NamedTuple):
 NONE = Branches({}, (), {}, {}, {})
 
 
-_Scope = tuple[str, int]
-"""Name and first line of a code object; of the module, the line 1."""
-
-
 class _Operand(NamedTuple):
     node: ast.expr
     is_handler: bool
@@ -127,7 +123,7 @@ class _Operand(NamedTuple):
 
 
 class _LoopNode:
-    def __init__(self, node: ast.For | ast.While, number: int, around: int, scope: _Scope) -> None:
+    def __init__(self, node: ast.For | ast.While, number: int, around: int, scope: Scope) -> None:
         self.node = node
         self.scope = scope
         self.number = number
@@ -147,7 +143,7 @@ class Tests:
         self.operands: dict[Position, _Operand] = {}
         self.values: dict[Position, list[Position]] = {}
         """Of each `and` and `or` whose value is used: its operands but the last."""
-        self.aliases: dict[Position, Range] = {}
+        self.aliases: dict[Position, Position] = {}
         """Columns that an operand's value may have instead: of the name in `:=`, of the whole `except` clause."""
         self.loops: list[_LoopNode] = []
         self.iterables: dict[Position, int] = {}
@@ -155,12 +151,14 @@ class Tests:
         """By the range of a jump backward (of the condition, the statement, a `continue`) the loop that goes on."""
         self.continues: set[Position] = set()
         self._tested: set[int] = set()
-        self._scope: _Scope = ("<module>", 1)
-        todo: list[tuple[ast.AST, int, _Scope]] = [(tree, -1, self._scope)]
+        self._scope: Scope = ("<module>", 1)
+        todo: list[tuple[ast.AST, int, Scope]] = [(tree, -1, self._scope)]
         while todo:
             node, loop, self._scope = todo.pop()
             inside = self._read(node, loop)
-            scope = _scope_of(node) or self._scope
+            scope = self._scope
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                scope = node.name, first_line(node)
             todo += [(part, around, scope) for part, around in reversed(inside)]
         # A loop has a lower number than those in it, so each knows its last one before the loop around it asks.
         for each in reversed(self.loops):
@@ -283,7 +281,7 @@ class _Reader:
     def __init__(self, code: types.CodeType, instructions: list[Instruction], tests: Tests, hidden: Set[int]) -> None:
         self._tests = tests
         self._hidden = hidden
-        self._scope = code.co_name, 1 if code.co_name == "<module>" else code.co_firstlineno
+        self._scope = scope_of(code)
         self._instructions = instructions
         self._targets = {each.target for each in instructions if each.opname in _JUMPS}
 
@@ -471,12 +469,6 @@ def _decided(then: Any) -> bool | None:
             return None
         then = true if node.value else false
     return bool(then)
-
-
-def _scope_of(node: ast.AST) -> _Scope | None:
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return None
-    return node.name, min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
 def _is_turned(node: ast.expr) -> bool:

@@ -36,6 +36,10 @@ Position = tuple[Any, Any, Any, Any]
 compiler adds have None for some of them."""
 
 
+Scope = tuple[str, int]
+"""Name and first line of a code object; of the module, the line 1."""
+
+
 class Instruction(NamedTuple):
     """Instruction with its whole argument, which EXTENDED_ARGs before it are part of."""
 
@@ -96,6 +100,12 @@ def uses(code: types.CodeType, instruction: Instruction) -> list[Use]:
 def variable(code: types.CodeType, place: int) -> str:
     """Return the name of a local variable or cell by the argument of an instruction."""
     return code._varname_from_oparg(place)  # type: ignore[attr-defined,no-any-return]
+
+
+def scope_of(code: types.CodeType) -> Scope:
+    """Return the scope that a code object is known by."""
+    # A module is kept under line 1, whatever line its code object says.
+    return code.co_name, 1 if code.co_name == "<module>" else code.co_firstlineno
 
 
 def inner_codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections import ChainMap, Counter, OrderedDict, defaultdict, deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .own import protect
 from .tree import walk
@@ -76,122 +76,75 @@ class Facts(NamedTuple):
 
 def read_facts(tree: ast.Module) -> Facts:
     """Read the facts from the whole tree."""
-    reader = _FactsReader()
+    nodes: defaultdict[type, list[Any]] = defaultdict(list)
     for node in walk(tree):
-        reader.read(node)
-    mentioned = reader.mentioned
+        nodes[type(node)].append(node)
+    names, attributes, calls = nodes[ast.Name], nodes[ast.Attribute], nodes[ast.Call]
+    functions = nodes[ast.FunctionDef] + nodes[ast.AsyncFunctionDef]
+    definitions = functions + nodes[ast.ClassDef]
+    aliases = [alias for node in nodes[ast.Import] + nodes[ast.ImportFrom] for alias in node.names]
+    modules = [alias.name for node in nodes[ast.Import] for alias in node.names]
+    modules += [node.module for node in nodes[ast.ImportFrom] if node.module]
+    imports = {module.partition(".")[0] for module in modules}
+    mentioned = {node.id for node in names} | {node.attr for node in attributes} | {node.name for node in definitions}
+    mentioned.update(part for text in (*modules, *(alias.name for alias in aliases)) for part in text.split("."))
+    # Bound by anything but a plain definition: `@cache def f` binds what the decorator gives, which is no function of
+    # the program.
+    rebound = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    rebound.update(node.arg for node in nodes[ast.arg])
+    rebound.update(node.name for node in definitions if node.decorator_list)
+    rebound.update(alias.asname or alias.name.partition(".")[0] for alias in aliases)
+    named = nodes[ast.ExceptHandler] + nodes[ast.MatchAs] + nodes[ast.MatchStar]
+    rebound.update(node.name for node in named if node.name)
+    rebound.update(node.rest for node in nodes[ast.MatchMapping] if node.rest)
+    defined = {node.name for node in definitions}
     # Reading `counts[key]` of a defaultdict makes the pair; a cached property becomes an attribute when it is read.
     reads = {"item"} if mentioned & {"defaultdict", "__missing__"} else set()
     if "cached_property" in mentioned:
         reads.add("attribute")
+    everything = "*" in rebound
+    ends_matter = bool(nodes[ast.Yield] or nodes[ast.YieldFrom]) and any(map(_waits_with_care, functions))
     return Facts(
-        shadowed=frozenset(reader.bound),
-        lazy=reader.lazy or "*" in reader.bound or "methodcaller" in mentioned,
+        shadowed=frozenset(rebound | defined),
+        lazy=everything or "methodcaller" in mentioned or _hands_on(attributes, calls),
         reads_change=frozenset(reads),
-        holds=not (mentioned & _FINALIZED or reader.ends_matter()),
-        imports=frozenset(reader.imports),
-        functions=frozenset() if "*" in reader.bound else frozenset(reader.defined - reader.rebound),
-        methods=reader.own_methods(),
+        holds=not (mentioned & _FINALIZED or ends_matter),
+        imports=frozenset(imports),
+        functions=frozenset() if everything else frozenset(defined - rebound),
+        methods=(
+            frozenset()
+            if mentioned & _MAKES_ATTRIBUTES or not imports <= _PLAIN_MODULES
+            else frozenset(_own_methods(nodes[ast.ClassDef], attributes) - rebound - _LIBRARY_ATTRIBUTES)
+        ),
     )
 
 
-class _FactsReader:
-    """Gathers what holds for a whole source, node by node."""
+def _hands_on(attributes: list[ast.Attribute], calls: list[ast.Call]) -> bool:
+    """Return whether a function that mutates may be handed on by its name, to be called later."""
+    # `xs.append` of `xs.append(1)` is handed to nobody.
+    called = {id(call.func) for call in calls}
+    return any(map(_takes_mutator, calls)) or any(
+        node.attr in _MUTATORS and isinstance(node.ctx, ast.Load) and id(node) not in called for node in attributes
+    )
 
-    def __init__(self) -> None:
-        self.bound: set[str] = set()
-        self.rebound: set[str] = set()
-        """Bound by anything but a plain definition."""
-        self.defined: set[str] = set()
-        self.methods: set[str] = set()
-        self.stored: set[str] = set()
-        self.mentioned: set[str] = set()
-        self.imports: set[str] = set()
-        self.lazy = False
-        self._functions: set[int] = set()
-        self._defined: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
-        self._gives = False
 
-    def read(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Constant):
-            return
-        if isinstance(node, ast.Name):
-            self.mentioned.add(node.id)
-            if not isinstance(node.ctx, ast.Load):
-                self._bind(node.id)
-        elif isinstance(node, ast.Attribute):
-            self.mentioned.add(node.attr)
-            if not isinstance(node.ctx, ast.Load):
-                self.stored.add(node.attr)
-            # `walk` gives a call before its function, so that `xs.append` of `xs.append(1)` is known by now: it is
-            # handed to nobody.
-            if node.attr in _MUTATORS and isinstance(node.ctx, ast.Load) and id(node) not in self._functions:
-                self.lazy = True
-        elif isinstance(node, ast.Call):
-            self._functions.add(id(node.func))
-            self._taker(node)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            self._import(node)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            self._define(node)
-        else:
-            self._other(node)
+def _takes_mutator(node: ast.Call) -> bool:
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    # `iter(stack.pop, None)` calls its function for each item of the loop.
+    if name == "iter" and len(node.args) == 2:
+        return True
+    return name in _TAKERS and bool(node.args) and getattr(node.args[0], "id", "") in _MUTATORS
 
-    def _other(self, node: ast.AST) -> None:
-        if isinstance(node, ast.arg):
-            self._bind(node.arg)
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            self._bind(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            self._bind(node.rest)
-        elif isinstance(node, (ast.Yield, ast.YieldFrom)):
-            self._gives = True
 
-    def _bind(self, name: str) -> None:
-        self.bound.add(name)
-        self.rebound.add(name)
-
-    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-        self.bound.add(node.name)
-        self.mentioned.add(node.name)
-        # `@cache def f` binds what the decorator gives, which is no function of the program.
-        (self.rebound if node.decorator_list else self.defined).add(node.name)
-        if not isinstance(node, ast.ClassDef):
-            self._defined.append(node)
-            return
-        for part in node.body:
-            if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                names = {getattr(decorator, "id", "?") for decorator in part.decorator_list}
-                (self.methods if names <= _PLAIN_DECORATORS else self.stored).add(part.name)
-
-    def ends_matter(self) -> bool:
-        """Return whether a generator has something to do when it is dropped."""
-        return self._gives and any(map(_waits_with_care, self._defined))
-
-    def own_methods(self) -> frozenset[str]:
-        """Return the names of methods that can only be methods of the program's classes."""
-        if self.mentioned & _MAKES_ATTRIBUTES or not self.imports <= _PLAIN_MODULES:
-            return frozenset()
-        return frozenset(self.methods - self.stored - self.rebound - _LIBRARY_ATTRIBUTES)
-
-    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for alias in node.names:
-            self._bind(alias.asname or alias.name.partition(".")[0])
-            self.mentioned.update(alias.name.split("."))
-            if isinstance(node, ast.Import):
-                self.imports.add(alias.name.partition(".")[0])
-        if isinstance(node, ast.ImportFrom) and node.module:
-            self.imports.add(node.module.partition(".")[0])
-            self.mentioned.update(node.module.split("."))
-
-    def _taker(self, node: ast.Call) -> None:
-        """Note a function that is handed on by its name, to be called later: it may be one that mutates."""
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        # `iter(stack.pop, None)` calls its function for each item of the loop.
-        if name == "iter" and len(node.args) == 2:
-            self.lazy = True
-        if name in _TAKERS and node.args and isinstance(node.args[0], ast.Name) and node.args[0].id in _MUTATORS:
-            self.lazy = True
+def _own_methods(classes: list[ast.ClassDef], attributes: list[ast.Attribute]) -> set[str]:
+    """Return the names of methods that classes define, and that no attribute has which is stored or decorated."""
+    stored = {node.attr for node in attributes if not isinstance(node.ctx, ast.Load)}
+    methods = set()
+    for part in (part for node in classes for part in node.body):
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            decorators = {getattr(decorator, "id", "?") for decorator in part.decorator_list}
+            (methods if decorators <= _PLAIN_DECORATORS else stored).add(part.name)
+    return methods - stored
 
 
 def _waits_with_care(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

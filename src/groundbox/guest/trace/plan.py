@@ -67,11 +67,12 @@ from .bytecode import (
     lines_by_offset,
     rebinds,
     restored_variables,
+    scope_of,
     uses,
 )
 from .facts import Facts
 from .own import protect
-from .units import ANY, VALUE_OF, Effect, Scope, read_units
+from .units import ANY, VALUE_OF, Effect, LineFacts, Units, read_units
 
 protect(globals())
 
@@ -168,7 +169,7 @@ def plan_program(code: types.CodeType, source: str) -> Program:
 
 
 def _add(
-    code: types.CodeType, outer: tuple[types.CodeType, ...], units: Any, tests: Tests, codes: dict[int, Code]
+    code: types.CodeType, outer: tuple[types.CodeType, ...], units: Units, tests: Tests, codes: dict[int, Code]
 ) -> None:
     # Code objects are constants of the one around them. Each is known by its `id`, since those of equal lambdas are
     # equal.
@@ -213,12 +214,12 @@ class _Access(NamedTuple):
 class _Reader:
     """Reads one code object."""
 
-    def __init__(self, code: types.CodeType, outer: tuple[types.CodeType, ...], units: Any, tests: Tests) -> None:
+    def __init__(self, code: types.CodeType, outer: tuple[types.CodeType, ...], units: Units, tests: Tests) -> None:
         self._code = code
         self._tests = tests
         self._outer = outer
         self._kind = kind_of(code)
-        self._scope: Scope | None = units.scope_of(code.co_name, code.co_firstlineno)
+        self._facts: dict[int, LineFacts] = units.scopes.get(scope_of(code), {})
         self._instructions = instructions(code)
         self._comprehension = comprehension_variables(code, self._instructions)
         self._line_at = lines_by_offset(code)
@@ -355,8 +356,8 @@ class _Reader:
         order: dict[Name, int],
         shared: tuple[Name, ...],
     ) -> Line:
-        unit = self._scope.unit_lines(number) if self._scope else frozenset((number,))
-        here = [access for line in sorted(unit) for access in by_line.get(line, ())]
+        facts = self._facts.get(number)
+        here = [access for line in (sorted(facts.unit) if facts else (number,)) for access in by_line.get(line, ())]
         stored = {access.name for access in (*here, *by_line.get(None, ())) if access.stores}
         roots = dict.fromkeys(access.name for access in here if not access.stores)
         if any(name.name in _REACHES_ALL for name in roots):
@@ -366,7 +367,6 @@ class _Reader:
         # A name of a body may be set by other lines than its own, by `global` or by `exec`, and a cell of a function by
         # the functions in it.
         last = order if self._is_body() else {*stored, *shared}
-        facts = self._scope.lines.get(number) if self._scope else None
         effects = self._effects(facts.effects, stored) if facts and facts.effects is not None else None
         return Line(
             names=tuple(sorted(stored, key=order.__getitem__)),

@@ -31,6 +31,11 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def first_line(node: ast.stmt) -> int:
+    """Return the line on which a statement begins, as its code object has it: that of its first decorator."""
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+
+
 def walk(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and all below it, outer ones first."""
     # The list grows while it is gone through: breadth first, and without recursion, which a source that is nested

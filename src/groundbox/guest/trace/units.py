@@ -21,11 +21,13 @@ What is an effect:
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from typing import Any, NamedTuple
 
+from .bytecode import Scope
 from .facts import Facts, read_facts, words
 from .own import protect
-from .tree import children, walk
+from .tree import children, first_line, walk
 
 protect(globals())
 
@@ -72,6 +74,8 @@ class LineFacts:
     def __init__(self) -> None:
         self.effects: list[Effect] | None = []
         self.loop: tuple[int, int] | None = None
+        self.unit: set[int] = set()
+        """All lines of the units that have this line."""
 
     def add(self, effect: Effect | None) -> None:
         if effect is None:
@@ -80,47 +84,22 @@ class LineFacts:
             self.effects.append(effect)
 
 
-class Scope:
-    """The units of one code object."""
-
-    def __init__(self) -> None:
-        self.lines: dict[int, LineFacts] = {}
-        self._units: dict[int, set[int]] = {}
-
-    def open_unit(self, first: int, last: int) -> list[LineFacts]:
-        """Return the facts of the lines of a unit, to be added to."""
-        lines = range(first, last + 1)
-        for number in lines:
-            self._units.setdefault(number, set()).update(lines)
-        return [self.lines.setdefault(number, LineFacts()) for number in lines]
-
-    def unit_lines(self, number: int) -> frozenset[int]:
-        """Return all lines of the units that have this line."""
-        return frozenset(self._units.get(number, (number,)))
-
-
 class Units:
     """The units of a whole source."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.pure = PURE_BUILTINS - facts.shadowed
-        self._scopes: dict[tuple[str, int], Scope] = {}
-
-    def make_scope(self, name: str, first_line: int) -> Scope:
         # Two lambdas of one line cannot be told apart by a code object, and have their units together.
-        return self._scopes.setdefault((name, first_line), Scope())
-
-    def scope_of(self, name: str, first_line: int) -> Scope | None:
-        # A module is kept under line 1, whatever line its code object says.
-        return self._scopes.get((name, 1 if name == "<module>" else first_line))
+        self.scopes: defaultdict[Scope, defaultdict[int, LineFacts]] = defaultdict(lambda: defaultdict(LineFacts))
+        """By line."""
 
 
 def read_units(tree: ast.Module) -> Units:
     """Read the units of all scopes of a module."""
     units = Units(read_facts(tree))
     # A list rather than recursion: scopes and blocks may be nested deeper than Python's limit.
-    todo = [_ScopeReader(units, units.make_scope("<module>", 1), None, list(tree.body), [])]
+    todo = [_ScopeReader(units, ("<module>", 1), None, list(tree.body))]
     while todo:
         todo += todo.pop().read()
     return units
@@ -129,34 +108,28 @@ def read_units(tree: ast.Module) -> Units:
 class _ScopeReader:
     """Reads the statements, or the expressions, of one scope."""
 
-    def __init__(
-        self, units: Units, scope: Scope, class_name: str | None, body: list[ast.stmt], values: list[ast.expr]
-    ) -> None:
+    def __init__(self, units: Units, scope: Scope, class_name: str | None, body: list[ast.AST]) -> None:
         self._units = units
-        self._scope = scope
+        self._lines = units.scopes[scope]
         self._class_name = class_name
         self._body = body
-        self._values = values
         self._inner: list[_ScopeReader] = []
         self._open: list[LineFacts] = []
         self._bound: list[set[str]] = []
 
     def read(self) -> list[_ScopeReader]:
         """Read the scope, and return the scopes in it, unread."""
-        for value in self._values:
-            self._unit([value])
-        todo = list(self._body)
+        todo = self._body
         while todo:
             todo += self._statement(todo.pop())
         return self._inner
 
-    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
-        """Read one statement, or the header of one, and return the statements in it."""
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    def _statement(self, node: Any) -> list[ast.AST]:
+        """Read one statement, or the header of one, and return the parts of it that have statements."""
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             self._definition(node)
-        elif isinstance(node, ast.ClassDef):
-            self._class(node)
-        elif isinstance(node, (ast.If, ast.While)):
+            return []
+        if isinstance(node, (ast.If, ast.While)):
             self._unit([node.test], node.lineno)
             if isinstance(node, ast.While):
                 self._loop(node, node.test)
@@ -164,62 +137,40 @@ class _ScopeReader:
             self._unit([node.target, node.iter], node.lineno)
             # Taking an item from `map(stack.append, xs)`, or awaiting one, runs code that may change anything.
             if self._units.facts.lazy or isinstance(node, ast.AsyncFor):
-                self._anything()
+                self._effect(None)
             self._loop(node, node.iter)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             # `__enter__` and `__exit__` run on this line, and it does not name them.
             self._unit([item.context_expr for item in node.items], node.lineno)
-            self._anything()
-        elif isinstance(node, (ast.Try, ast.TryStar)):
-            return [*node.body, *node.orelse, *node.finalbody, *self._handlers(node)]
+            self._effect(None)
         elif isinstance(node, ast.Match):
-            return self._match(node)
-        else:
+            self._unit([node.subject], node.lineno)
+            return list(node.cases)
+        elif isinstance(node, ast.match_case):
+            self._unit([node.guard] if node.guard else [], node.pattern.lineno, node.pattern.end_lineno)
+        elif isinstance(node, ast.ExceptHandler):
+            self._unit([node.type] if node.type else [], node.lineno)
+        elif not isinstance(node, (ast.Try, ast.TryStar)):
             self._unit([node])
             return []
-        return _nested(node)
+        return [part for name in ("body", "orelse", "finalbody", "handlers") for part in getattr(node, name, ())]
 
-    def _handlers(self, node: ast.Try | ast.TryStar) -> list[ast.stmt]:
-        body = []
-        for handler in node.handlers:
-            self._unit([handler.type] if handler.type else [], handler.lineno)
-            body += handler.body
-        return body
-
-    def _match(self, node: ast.Match) -> list[ast.stmt]:
-        self._unit([node.subject], node.lineno)
-        body = []
-        for case in node.cases:
-            self._unit([case.guard] if case.guard else [], case.pattern.lineno, case.pattern.end_lineno)
-            body += case.body
-        return body
-
-    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        arguments = node.args
-        defaults = [*arguments.defaults, *(value for value in arguments.kw_defaults if value is not None)]
-        # The code object's first line is that of the first decorator.
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        self._unit([*defaults, *node.decorator_list], first, max(first, _before(node.body, node.lineno)))
-        self._decorators(node.decorator_list)
-        self._enter(node.name, first, self._class_name, list(node.body))
-
-    def _class(self, node: ast.ClassDef) -> None:
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        values = [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
-        self._unit(values, first, max(first, _before(node.body, node.lineno)))
-        self._decorators(node.decorator_list)
-        self._enter(node.name, first, node.name, list(node.body))
-
-    def _decorators(self, decorators: list[ast.expr]) -> None:
+    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        class_name = self._class_name
+        if isinstance(node, ast.ClassDef):
+            class_name = node.name
+            values = [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
+        else:
+            values = [*_defaults(node.args), *node.decorator_list]
+        # The header ends before the body, unless that is on the same line.
+        self._unit(values, first_line(node), max(node.lineno, first_line(node.body[0]) - 1))
         # `@register` calls its function without an `ast.Call`.
-        for decorator in decorators:
+        for decorator in node.decorator_list:
             self._call(decorator, None)
+        self._enter((node.name, first_line(node)), class_name, list(node.body))
 
-    def _enter(
-        self, name: str, first: int, class_name: str | None, body: list[ast.stmt], values: list[ast.expr] | None = None
-    ) -> None:
-        scope = self._units.make_scope(name, first)
-        self._inner.append(_ScopeReader(self._units, scope, class_name, body, values or []))
+    def _enter(self, scope: Scope, class_name: str | None, body: list[ast.AST]) -> None:
+        self._inner.append(_ScopeReader(self._units, scope, class_name, body))
 
     def _loop(self, node: ast.While | ast.For | ast.AsyncFor, header: ast.expr) -> None:
         last = node.body[-1].end_lineno or node.lineno
@@ -227,19 +178,19 @@ class _ScopeReader:
         waits = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in walk(header))
         # A header of several lines is come to at several line events, so that they do not count iterations.
         if one_line and not waits and not isinstance(node, ast.AsyncFor):
-            self._scope.lines[node.lineno].loop = (node.lineno, last)
+            self._lines[node.lineno].loop = (node.lineno, last)
 
     def _unit(self, nodes: list[Any], first: int | None = None, last: int | None = None) -> None:
         if first is None:
             first = min(node.lineno for node in nodes)
         if last is None:
             last = max([first, *(node.end_lineno or first for node in nodes)])
-        self._open = self._scope.open_unit(first, last)
+        lines = range(first, last + 1)
+        self._open = [self._lines[number] for number in lines]
+        for facts in self._open:
+            facts.unit.update(lines)
         for node in nodes:
             self._visit(node)
-
-    def _anything(self) -> None:
-        self._effect(None)
 
     def _effect(self, effect: Effect | None) -> None:
         for facts in self._open:
@@ -254,9 +205,8 @@ class _ScopeReader:
                 continue
             if isinstance(part, ast.Lambda):
                 # Defaults are worked out where the lambda stands, its body when it is called.
-                self._enter("<lambda>", part.lineno, self._class_name, [], [part.body])
-                arguments = part.args
-                todo += [*arguments.defaults, *(value for value in arguments.kw_defaults if value is not None)]
+                self._enter(("<lambda>", part.lineno), self._class_name, [part.body])
+                todo += _defaults(part.args)
             elif isinstance(part, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
                 self._comprehension(part)
             else:
@@ -273,10 +223,10 @@ class _ScopeReader:
         # reference, 6.2.4).
         self._visit(first.iter)
         if isinstance(node, ast.GeneratorExp):
-            self._enter("<genexpr>", node.lineno, self._class_name, [], inside)
+            self._enter(("<genexpr>", node.lineno), self._class_name, inside[::-1])
             return
         if self._units.facts.lazy:
-            self._anything()
+            self._effect(None)
         targets = [part for generator in node.generators for part in walk(generator.target)]
         # Variables of a comprehension are no names of the frame: a path that starts at one cannot be resolved.
         self._bound.append({part.id for part in targets if isinstance(part, ast.Name)})
@@ -304,7 +254,7 @@ class _ScopeReader:
         facts = self._units.facts
         if isinstance(function, ast.Name) and function.id in self._units.pure:
             if facts.lazy:
-                self._anything()
+                self._effect(None)
             return
         # What a function of the program changes, its own lines tell.
         if isinstance(function, ast.Name) and function.id in facts.functions:
@@ -359,13 +309,5 @@ def _item_step(index: Any, mangled: Any) -> tuple[Any, ...]:
     return ("i", ANY, None)
 
 
-def _nested(node: Any) -> list[ast.stmt]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return []
-    return [*node.body, *getattr(node, "orelse", ())]
-
-
-def _before(body: list[ast.stmt], first: int) -> int:
-    """Return the last line of a header: the one before its body, unless that is on the same line."""
-    decorators: list[ast.expr] = getattr(body[0], "decorator_list", [])
-    return max(first, min([body[0].lineno, *(decorator.lineno for decorator in decorators)]) - 1)
+def _defaults(arguments: ast.arguments) -> list[ast.expr]:
+    return [*arguments.defaults, *(value for value in arguments.kw_defaults if value is not None)]
