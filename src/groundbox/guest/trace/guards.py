@@ -24,10 +24,10 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable
 from typing import Any
 
 from .own import protect
+from .plan import Code, Program
 
 protect(globals())
 
@@ -51,36 +51,31 @@ class Guards:
     """Watches one recording at a time; hooks stay for good, and do nothing when none is going on."""
 
     def __init__(self) -> None:
-        self._recorder: Any = None
-        self._leave: Callable[[], None] = lambda: None
+        self._recording: Any = None
+        self._codes: dict[int, Code] = {}
         self._told: set[str] = set()
         self._installed = False
 
-    def watch(self, recorder: Any, imports: frozenset[str], leave: Callable[[], None]) -> None:
-        """Begin to watch a recording.
-
-        Args:
-            imports: First parts of the modules that the source imports.
-            leave: Called in a forked child: trace no more, write nothing.
-        """
+    def watch(self, recording: Any, program: Program) -> None:
+        """Begin to watch a recording, which is told of doubts, and is to leave in a forked child."""
         self._told.clear()
-        self._leave = leave
+        self._codes = program.codes
         if not self._installed:
             self._installed = True
             sys.addaudithook(self._audit)
             os.register_at_fork(after_in_parent=self._after_in_parent, after_in_child=self._after_in_child)
-        self._recorder = recorder
-        if imports & _FOREIGN:
+        self._recording = recording
+        if program.facts.imports & _FOREIGN:
             self._tell(_LOADED)
 
     def end(self) -> None:
         """Watch no more."""
-        self._recorder = None
+        self._recording = None
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         # Each audited event of the process comes here. `_getframe` below is one itself, and would come here without
         # end.
-        if event == "sys._getframe" or self._recorder is None:
+        if event == "sys._getframe" or self._recording is None:
             return
         why = _REASONS.get(event)
         if event in ("sys.settrace", "sys.setprofile") and _by_threading():
@@ -107,23 +102,22 @@ class Guards:
         while frame is not None:
             module = frame.f_globals.get("__name__")
             if type(module) is not str or not module.startswith(_TRUSTED):
-                return self._recorder is not None and id(frame.f_code) in self._recorder.codes
+                return id(frame.f_code) in self._codes
             frame = frame.f_back
         return False
 
     def _tell(self, why: str) -> None:
-        if why not in self._told and self._recorder is not None:
+        if why not in self._told and self._recording is not None:
             self._told.add(why)
-            self._recorder.lost(why)
+            self._recording.lost(why)
 
     def _after_in_parent(self) -> None:
         self._tell(_FORKED)
 
     def _after_in_child(self) -> None:
-        if self._recorder is not None:
-            self._recorder.abandon()
-            self._recorder = None
-            self._leave()
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.leave()
 
 
 def _by_threading() -> bool:

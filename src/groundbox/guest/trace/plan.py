@@ -72,7 +72,7 @@ from .bytecode import (
 )
 from .facts import Facts
 from .own import protect
-from .units import ANY, VALUE_OF, Effect, LineFacts, Units, read_units
+from .units import ANY, VALUE_OF, Effect, LineFacts, Path, Units, read_units
 
 protect(globals())
 
@@ -332,14 +332,10 @@ class _Reader:
         return owners
 
     def _exits(self) -> dict[int, int]:
-        exits: dict[int, int] = {}
-        for instruction in self._instructions:
-            if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
-                exits[instruction.offset] = RETURN
-            elif instruction.opname == "YIELD_VALUE":
-                # `f_lasti` of a frame that waits is behind its YIELD_VALUE on 3.13, and at it before.
-                exits[instruction.offset] = exits[instruction.offset + 2] = YIELD
-        return exits
+        exits = {i.offset: RETURN for i in self._instructions if i.opname in ("RETURN_VALUE", "RETURN_CONST")}
+        # `f_lasti` of a frame that waits is behind its YIELD_VALUE on 3.13, and at it before.
+        yields = [i.offset for i in self._instructions if i.opname == "YIELD_VALUE"]
+        return exits | dict.fromkeys((*yields, *(offset + 2 for offset in yields)), YIELD)
 
     def _lines(self, accesses: list[_Access], variables: tuple[Name, ...], shared: tuple[Name, ...]) -> dict[int, Line]:
         numbers = {line for line in self._line_at.values() if line is not None}
@@ -350,11 +346,7 @@ class _Reader:
         return {number: self._line(number, by_line, order, shared) for number in sorted(numbers)}
 
     def _line(
-        self,
-        number: int,
-        by_line: dict[int | None, list[_Access]],
-        order: dict[Name, int],
-        shared: tuple[Name, ...],
+        self, number: int, by_line: dict[int | None, list[_Access]], order: dict[Name, int], shared: tuple[Name, ...]
     ) -> Line:
         facts = self._facts.get(number)
         here = [access for line in (sorted(facts.unit) if facts else (number,)) for access in by_line.get(line, ())]
@@ -367,12 +359,11 @@ class _Reader:
         # A name of a body may be set by other lines than its own, by `global` or by `exec`, and a cell of a function by
         # the functions in it.
         last = order if self._is_body() else {*stored, *shared}
-        effects = self._effects(facts.effects, stored) if facts and facts.effects is not None else None
         return Line(
             names=tuple(sorted(stored, key=order.__getitem__)),
             last_names=tuple(sorted(last, key=order.__getitem__)),
             roots=tuple(name for name in roots if name.where in (LOCAL, FREE) or name.name not in self._pure),
-            effects=effects,
+            effects=self._effects(facts.effects, stored) if facts and facts.effects is not None else None,
             loop=self._loop_at(number, facts.loop if facts else None),
         )
 
@@ -393,9 +384,13 @@ class _Reader:
         """The line's effects as this frame can resolve them; None if one of them cannot be."""
         names = {name.name for name in stored}
         calls = any(effect.calls for effect in effects)
+
+        def resolved(root: str, steps: tuple[tuple[Any, ...], ...]) -> Path:
+            return Path(self._root(root), tuple(self._step(step, names, calls) for step in steps))
+
         kept: dict[Effect, None] = {}
         for effect in effects:
-            root = effect.root
+            root, steps = effect.path
             if root is None:  # `super().m()` is a call on the first parameter, whatever it is called
                 if not self._code.co_argcount:
                     return None
@@ -403,13 +398,10 @@ class _Reader:
             # Of `xs = make(); xs.append(1)` on one line: which object is changed is not known beforehand.
             if root in names and not effect.in_place:
                 return None
-            steps = tuple(self._step(step, names, calls) for step in effect.steps)
             # The first argument matters to functions that change it, such as `heappush`; one that is not known
             # beforehand is as one without a path.
-            first = effect.first if effect.first is not None and effect.first[0] not in names else None
-            if first is not None:
-                first = (self._root(first[0]), tuple(self._step(step, names, calls) for step in first[1]))
-            kept[effect._replace(root=self._root(root), steps=steps, first=first)] = None
+            first = resolved(*effect.first) if effect.first is not None and effect.first.root not in names else None
+            kept[effect._replace(path=resolved(root, steps), first=first)] = None
         return tuple(kept)
 
     def _root(self, name: str) -> Name:

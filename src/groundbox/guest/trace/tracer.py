@@ -22,7 +22,7 @@ NATIVE = ""
 
 
 _REHEARSAL_BYTES = 1 << 12
-_REHEARSED = """
+REHEARSED = """
 import math
 from collections import deque
 
@@ -38,8 +38,18 @@ class Part:
         self.rest.append(by)
         return self.size if self.size > 1 else None
 
+def sizes(parts):
+    for part in parts:
+        yield part.size
+
+def fail(depth):
+    seen = {depth: [depth]}
+    if depth == 0:
+        raise ValueError(seen)
+    return fail(depth - 1)
+
 def total(parts, table=None):
-    table = table or {}
+    table = table or {"all": parts[0], "some": {1, 2.5}}
     for index, part in enumerate(parts):
         if part.size not in table and not index % 2:
             table[part.size] = [value for value in part.rest if value]
@@ -47,13 +57,18 @@ def total(parts, table=None):
             table.setdefault(part.size, []).append(-math.sqrt(index))
     while parts and parts[0].size < 3:
         parts.popleft().grow(by=2)
+    del table["all"]
     try:
-        return sum(len(found) for found in table.values()) / len(table), f"{len(parts)} left"
-    except ZeroDivisionError as error:
-        raise ValueError("nothing") from error
+        fail(depth=3)
+    except ValueError as error:
+        return sum(len(found) for found in table.values()) / len(table), f"{len(parts)} left", error.args
 
-print(sorted(total(deque(Part(n, n, n + 1) for n in range(3))), key=lambda item: str(item)))
+parts = deque(Part(n, n, n + 1) for n in range(4))
+parts[1].rest.append(parts)
+add = lambda n: sum(size for size in sizes(parts) if size is not parts) + n
+print(add(10**20), sorted(total(parts), key=lambda item: str(item)))
 """
+"""Program of all kinds of statements and values, for rehearsals and trials of the core in C."""
 
 
 class Recording:
@@ -80,7 +95,6 @@ class Recording:
         self._core.stop()
         self._output.put_back()
         self._core.finish(ended=ended)
-        self._core.release()
 
     def leave(self) -> None:
         """This is a forked child: trace no more, and write nothing."""
@@ -121,7 +135,7 @@ def start(
     chosen = _core(core, program, memory, soft_events=soft_events, max_events=max_events)
     recording = Recording(chosen)
     chosen.start()
-    GUARDS.watch(chosen, program.facts.imports, recording.leave)
+    GUARDS.watch(recording, program)
     return recording
 
 
@@ -131,13 +145,12 @@ def rehearse() -> None:
     A process that is copied does so ahead: its copies then have the core in C loaded, and code that has settled.
     What cannot be loaded is told when a recording starts.
     """
-    code = compile(_REHEARSED, "<rehearsal>", "exec")
+    code = compile(REHEARSED, "<rehearsal>", "exec")
     try:
-        core = _core("auto", plan_program(code, _REHEARSED), bytearray(_REHEARSAL_BYTES), soft_events=1, max_events=1)
+        core = _core("auto", plan_program(code, REHEARSED), bytearray(_REHEARSAL_BYTES), soft_events=1, max_events=1)
     except (ImportError, OSError):
         return
     core.finish(ended=False)
-    core.release()
 
 
 def _core(wanted: str, program: Program, memory: Any, *, soft_events: int, max_events: int) -> Any:

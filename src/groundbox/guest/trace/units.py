@@ -31,7 +31,6 @@ from .tree import children, first_line, walk
 
 protect(globals())
 
-STORE, CALL = "store", "call"
 CONSTANT, VALUE_OF, ANY = range(3)
 
 PURE_BUILTINS = words(
@@ -51,21 +50,25 @@ PURE_METHODS = words(
 )
 
 
-class Effect(NamedTuple):
-    """Something on a line that can change an object. `steps` lead from the root name to it, or to what is called."""
+class Path(NamedTuple):
+    """Way to an object: from a name by steps."""
 
-    kind: str
     root: Any
-    """The root's name; in a plan, with where it lives (`plan.Name`)."""
+    """Its name; in a plan, with where it lives (`plan.Name`)."""
     steps: tuple[tuple[Any, ...], ...]
-    first: tuple[Any, tuple[tuple[Any, ...], ...]] | None = None
-    """CALL: root and steps of the first argument, if it has a path."""
+
+
+class Effect(NamedTuple):
+    """Something on a line that can change an object."""
+
+    calls: bool
+    """It is a CALL, else a STORE."""
+    path: Path
+    """To the object, or to what is called."""
+    first: Path | None = None
+    """CALL: path of the first argument, if it has one."""
     in_place: bool = False
     """The root may be stored on the same line and is looked at with its new value."""
-
-    @property
-    def calls(self) -> bool:
-        return self.kind == CALL
 
 
 class LineFacts:
@@ -248,7 +251,7 @@ class _ScopeReader:
     def _store(self, container: ast.expr, *, in_place: bool = False) -> None:
         path = self._path(container)
         named = in_place and isinstance(container, ast.Name)
-        self._effect(path and Effect(STORE, path[0], path[1], None, named))
+        self._effect(path and Effect(calls=False, path=path, in_place=named))
 
     def _call(self, function: ast.expr, first: ast.expr | None) -> None:
         facts = self._units.facts
@@ -268,10 +271,10 @@ class _ScopeReader:
             return
         path = self._path(function)
         argument = self._path(first) if first is not None else None
-        known = argument if argument is not None and argument[0] is not None else None
-        self._effect(path and Effect(CALL, path[0], path[1], known))
+        known = argument if argument is not None and argument.root is not None else None
+        self._effect(path and Effect(calls=True, path=path, first=known))
 
-    def _path(self, node: ast.expr) -> tuple[str | None, tuple[tuple[Any, ...], ...]] | None:
+    def _path(self, node: ast.expr) -> Path | None:
         """Return root name and steps, or None if a path does not start at a name of the scope."""
         steps: list[tuple[Any, ...]] = []
         while True:
@@ -283,10 +286,10 @@ class _ScopeReader:
                 break
             node = node.value
         if isinstance(node, ast.Name) and not any(node.id in names for names in self._bound):
-            return self._mangled(node.id), tuple(reversed(steps))
+            return Path(self._mangled(node.id), tuple(reversed(steps)))
         # Of all calls in a path only `super()` leads to a known object.
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
-            return None, tuple(reversed(steps))
+            return Path(None, tuple(reversed(steps)))
         return None
 
     def _mangled(self, name: str) -> str:

@@ -17,7 +17,6 @@ import importlib.util
 import sys
 import threading
 import types
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..classes import Kinds, deque
@@ -92,11 +91,9 @@ class NativeCore:
         values = Values(kinds)
         take_standard(values, program.facts.imports)
         module.open(program, buffer, _helpers(kinds, values), soft_events, max_events)
-        self.codes = program.codes
         self.printed = module.printed
-        self.stopped = False
         self._doubted = False
-        self._tool = _tool(module) if sys.version_info >= (3, 12) else None
+        self._tool = _Tool(module) if sys.version_info >= (3, 12) else None
 
     def start(self) -> None:
         """Trace from now on, in all threads."""
@@ -108,9 +105,6 @@ class NativeCore:
 
     def stop(self) -> None:
         """Trace no more; tells if somebody else has stopped it before."""
-        if self.stopped:
-            return
-        self.stopped = True
         intact = self._module.stop()
         if self._tool is None:
             intact = threading.gettrace() is self._module.adopt and intact
@@ -126,15 +120,12 @@ class NativeCore:
         self._module.lost(why)
 
     def finish(self, *, ended: bool) -> None:
-        """Nothing more will come."""
+        """Nothing more will come; the buffer is given back."""
         self._module.finish(ended)
 
     def abandon(self) -> None:
         """Never write again: this is another process."""
         self._module.abandon()
-
-    def release(self) -> None:
-        """The buffer was given back when recording was finished."""
 
 
 class _Tool:
@@ -142,11 +133,11 @@ class _Tool:
 
     _NAME = "groundbox"
 
-    def __init__(self, callbacks: Mapping[int, Callable[..., Any]]) -> None:
-        """Args:
-        callbacks: By event.
-        """
-        self._callbacks = callbacks
+    def __init__(self, module: types.ModuleType) -> None:
+        events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
+        names = ["PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "JUMP", "BRANCH", "RAISE"]
+        names += ["PY_UNWIND", "PY_THROW"]
+        self._callbacks = {getattr(events, name): getattr(module, name.lower()) for name in names}
         self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
         self._id = -1
 
@@ -172,13 +163,6 @@ class _Tool:
             intact = monitoring.register_callback(tool, event, None) is callback and intact
         monitoring.free_tool_id(tool)
         return intact
-
-
-def _tool(module: types.ModuleType) -> _Tool:
-    events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
-    names = ["PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "JUMP", "BRANCH", "RAISE"]
-    names += ["PY_UNWIND", "PY_THROW"]
-    return _Tool({getattr(events, name): getattr(module, name.lower()) for name in names})
 
 
 def _helpers(kinds: Kinds, values: Values) -> tuple[Any, ...]:

@@ -176,9 +176,11 @@ static bool read_step(const Reader *reader, PyObject *from, Step *step)
     return !PyErr_Occurred();
 }
 
-static bool read_path(const Reader *reader, PyObject *root, PyObject *steps, Path *path)
+static bool read_path(const Reader *reader, PyObject *from, Path *path)
 {
-    if (!root || !steps || !PyTuple_Check(steps) || !read_name(reader, root, &path->root))
+    PyObject *root = from ? field(from, "root", NULL) : NULL;
+    PyObject *steps = root ? field(from, "steps", &PyTuple_Type) : NULL;
+    if (!steps || !read_name(reader, root, &path->root))
         return false;
     Py_ssize_t count = PyTuple_GET_SIZE(steps);
     if (!(path->steps = take(reader->plan, (size_t)count, sizeof *path->steps)))
@@ -192,14 +194,12 @@ static bool read_path(const Reader *reader, PyObject *root, PyObject *steps, Pat
 
 static bool read_effect(const Reader *reader, PyObject *from, Effect *effect)
 {
-    PyObject *kind = field(from, "kind", &PyUnicode_Type), *first = kind ? field(from, "first", NULL) : NULL;
-    if (!first || !read_path(reader, field(from, "root", NULL), field(from, "steps", NULL), &effect->path))
+    PyObject *first = field(from, "first", NULL);
+    if (!first || !bool_field(from, "calls", &effect->calls) ||
+        !read_path(reader, field(from, "path", NULL), &effect->path))
         return false;
-    effect->calls = PyUnicode_CompareWithASCIIString(kind, "call") == 0;
     effect->has_first = first != Py_None;
-    return !effect->has_first ||
-           (PyTuple_Check(first) && PyTuple_GET_SIZE(first) == 2 &&
-            read_path(reader, PyTuple_GET_ITEM(first, 0), PyTuple_GET_ITEM(first, 1), &effect->first));
+    return !effect->has_first || read_path(reader, first, &effect->first);
 }
 
 static bool read_effects(const Reader *reader, PyObject *from, Line *line)

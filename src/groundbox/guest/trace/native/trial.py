@@ -1,7 +1,7 @@
 """Tries a native tracer that was made elsewhere: `python -I -S -B trial.py FILE`, with the interpreter it is for.
 
 A frame's layout is part of no stable interface, so that a file name that fits is no proof that the file does.
-A program of a few lines is traced by the plain core and by the file, which have to write the same bytes.
+The tracer's program for rehearsals is traced by the plain core and by the file, which have to write the same bytes.
 A file that ends the process, with whatever status, is told by the word that is missing then. Standard library only.
 """
 
@@ -13,34 +13,6 @@ import sys
 import types
 from pathlib import Path
 
-PROGRAM = """
-class Part:
-    count = 0
-    def __init__(self, size):
-        self.size = size
-        Part.count += 1
-
-def sizes(parts):
-    for part in parts:
-        yield part.size
-
-def depth(n):
-    seen = {n: [n]}
-    if n == 0:
-        raise ValueError(seen)
-    return depth(n - 1)
-
-parts = [Part(size) for size in range(4)]
-parts[1].size = parts
-table = {"first": parts[0], "rest": {1, 2.5}}
-del table["rest"]
-total = sum(size for size in sizes(parts) if size is not parts)
-add = lambda n: total + n
-try:
-    depth(3)
-except ValueError as error:
-    print("depth", add(10**20), error.args)
-"""
 _BUFFER_BYTES = 2**20
 
 
@@ -76,9 +48,9 @@ def _trace(core: str) -> bytes:
     from groundbox.guest.trace import tracer
 
     memory = bytearray(_BUFFER_BYTES)
-    code = compile(PROGRAM, "trial", "exec")
+    code = compile(tracer.REHEARSED, "trial", "exec")
     with contextlib.redirect_stdout(io.StringIO()):
-        recording = tracer.start(code, PROGRAM, memory, core=core)
+        recording = tracer.start(code, tracer.REHEARSED, memory, core=core)
         if recording.core != core:
             raise ImportError(f"the core {recording.core!r} was taken in its place")
         exec(code, {"__name__": "trial"})

@@ -44,7 +44,7 @@ from ..classes import Kinds, json_text, type_mro, type_qualname
 from ..own import protect
 from ..plan import CLASS, FUNCTION, GENERATOR, MODULE, TRANSPARENT, YIELD, Code, Line, Name, Program
 from ..values import Values, take_standard, thread_name
-from .memory import Full, Memory, Printed
+from .memory import Memory, Printed
 from .objects import Objects
 
 protect(globals())
@@ -104,7 +104,7 @@ class PlainCore:
     name = "plain"
 
     def __init__(self, program: Program, buffer: Any, *, max_events: int) -> None:
-        self.codes = program.codes
+        self._codes = program.codes
         self._globals = program.globals
         self._holds = program.facts.holds
         self._kinds = Kinds()
@@ -144,40 +144,28 @@ class PlainCore:
     def printed(self, stream: int, text: str) -> None:
         """The program wrote text to standard output (1) or error (2)."""
         with self._lock:
-            try:
-                self._printed.add(stream, text)
-            except Full:
-                pass
+            self._printed.add(stream, text)
 
     def lost(self, why: str) -> None:
         """Something cannot be recorded; recording goes on."""
         with self._lock:
-            try:
-                self._printed.flush()
-            except Full:
-                return
+            self._printed.flush()
             self._memory.lost(why)
 
     def finish(self, *, ended: bool) -> None:
-        """Nothing more will come."""
+        """Nothing more will come; the buffer is given back."""
         if ended and self._outermost is not None:
             self.lost(_BLINDED)
-        try:
-            self._printed.flush()
-            self._memory.commit()
-        except Full:
-            return
+        self._printed.flush()
+        self._memory.commit()
         if ended:
             self._memory.end()
+        self._memory.release()
 
     def abandon(self) -> None:
         """Forget all without a word: this is another process."""
         self._memory.abandon()
         self._states.clear()
-
-    def release(self) -> None:
-        """Give the buffer back."""
-        self._memory.release()
 
     # The boundary to the program.
 
@@ -188,8 +176,9 @@ class PlainCore:
             try:
                 # Reentrant: whatever goes wrong under it is told by `lost`, which takes it, too.
                 with self._lock:
-                    return handle(frame, event, value)
-            except Full:
+                    local = handle(frame, event, value)
+                if not self._memory.closed:
+                    return local
                 # The reason is in the records: `Memory.commit` has written it.
                 self._give_up()
             except BaseException as fault:
@@ -211,7 +200,7 @@ class PlainCore:
     # What the interpreter says.
 
     def _enter(self, frame: types.FrameType, event: str, value: Any) -> Any:
-        code = self.codes.get(id(frame.f_code))
+        code = self._codes.get(id(frame.f_code))
         if event != "call" or code is None or code.kind == TRANSPARENT:
             return None
         if _depth(frame) + _FREE_FRAMES > _getrecursionlimit():

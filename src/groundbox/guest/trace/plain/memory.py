@@ -23,10 +23,6 @@ _LONG_TEXT, _TEXT_HEAD, _TEXT_TAIL = 2_000, 1_500, 300
 _COMPACT_AT = 64_000
 
 
-class Full(Exception):
-    """No more records can be taken."""
-
-
 class Memory:
     """Writes records to a buffer."""
 
@@ -44,11 +40,7 @@ class Memory:
         self._committed[0] = 0
 
     def add(self, record: str) -> None:
-        """Gather a record of the present event, its newline included.
-
-        Raises:
-            Full: The event leads beyond what there is room for.
-        """
+        """Gather a record of the present event, its newline included; closes if there is no room for the event."""
         # The records of an event are committed together, or not at all: one alone might refer to an object that was not
         # told.
         self._gathered.append(record)
@@ -57,24 +49,20 @@ class Memory:
             self.commit()
 
     def commit(self) -> None:
-        """Write what was gathered.
-
-        Raises:
-            Full: There is no room for it; a `lost` record was written in its place.
-        """
+        """Write what was gathered; if there is no room for it, a `lost` record in its place, and close."""
         count, data = len(self._gathered), "".join(self._gathered).encode("ascii")
         if not count:
             return
         self._gathered.clear()
         self._gathered_bytes = 0
         fits = self._used + len(data) <= self._room
-        if self.closed or not fits or self._count + count > self._max_events:
+        if not fits or self._count + count > self._max_events:
             reached = f"max_events={self._max_events}" if fits else f"max_bytes={self._max_bytes}"
             why = f"the trace reached {reached} in the core plain, which folds nothing"
             self._write(f'{{"k":"lost","why":{json_text(why)}}}\n'.encode("ascii"), 1)
             self.closed = True
-            raise Full
-        self._write(data, count)
+        else:
+            self._write(data, count)
 
     def lost(self, why: str) -> None:
         """Write a `lost` record after what was gathered."""
@@ -98,10 +86,7 @@ class Memory:
 
     def _last(self, record: str) -> None:
         """Write a record into the room that is kept free, after what was gathered."""
-        try:
-            self.commit()
-        except Full:
-            return
+        self.commit()
         self._write(record.encode("ascii"), 1)
 
     def _write(self, data: bytes, count: int) -> None:
