@@ -55,13 +55,6 @@ deque = collections.deque
 _BASES = {id(list): LIST, id(deque): LIST, id(dict): DICT, id(set): SET, id(bytearray): BYTES,
           id(tuple): TUPLE, id(frozenset): FROZENSET}  # fmt: skip
 _LEAF_BASES = {id(base) for base in (int, float, complex, str, bytes)}
-EXACT_LEAVES = frozenset(
-    id(leaf)
-    for leaf in (
-        int, float, complex, str, bytes, bool, type(None), range, types.FunctionType, types.ModuleType,
-    )
-)  # fmt: skip
-"""Types whose values refer to nothing that is told. By id."""
 ATOMS = frozenset(id(atom) for atom in (int, float, str, bool, type(None), bytes, complex))
 """Types whose values never change their text and have nothing that waits for their end. By id."""
 

@@ -139,7 +139,7 @@ def _takes_mutator(node: ast.Call) -> bool:
 def _own_methods(classes: list[ast.ClassDef], attributes: list[ast.Attribute]) -> set[str]:
     """Return the names of methods that classes define, and that no attribute has which is stored or decorated."""
     stored = {node.attr for node in attributes if not isinstance(node.ctx, ast.Load)}
-    methods = set()
+    methods: set[str] = set()
     for part in (part for node in classes for part in node.body):
         if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
             decorators = {getattr(decorator, "id", "?") for decorator in part.decorator_list}

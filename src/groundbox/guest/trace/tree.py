@@ -33,7 +33,8 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 def first_line(node: ast.stmt) -> int:
     """Return the line on which a statement begins, as its code object has it: that of its first decorator."""
-    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:

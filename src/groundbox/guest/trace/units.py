@@ -219,7 +219,7 @@ class _ScopeReader:
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> None:
         elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         first, *others = node.generators
-        inside = [*elements, first.target, *first.ifs]
+        inside: list[ast.AST] = [*elements, first.target, *first.ifs]
         for generator in others:
             inside += [generator.target, generator.iter, *generator.ifs]
         # The first iterable is worked out outside of a generator expression or comprehension, all else inside (language

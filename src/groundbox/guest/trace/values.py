@@ -15,15 +15,16 @@ of all its items, a bound method 1. A `repr` of over 400 characters is written a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 import threading
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import classes
-from .classes import CLASS, EXACT_LEAVES, FROZENSET, LEAF, METHOD, TUPLE, Kinds, json_text, type_dict
+from .classes import CLASS, FROZENSET, LEAF, METHOD, TUPLE, Kinds, json_text, type_dict
 from .own import protect
 
 protect(globals())
@@ -33,8 +34,8 @@ _MANY_DIGITS = 10**400
 _MANY_BITS = 1329  # of 10**400; an int of fewer bits is below it, and is told apart without writing it out
 _LONG_TEXT, _TEXT_HEAD, _TEXT_TAIL = 400, 200, 50
 _LONG_BYTES = 200
-_MANY_ITEMS, _ITEMS_HEAD, _ITEMS_TAIL = 32, 24, 4
 _DEEPEST_TUPLE = 6
+_MOST_ARGUMENTS = 32
 _MOST_PARTS = 2_000
 
 _sha256 = hashlib.sha256
@@ -59,6 +60,28 @@ _NAMED_BUILTINS: dict[int, Callable[[Any], str]] = {
 }  # fmt: skip
 
 
+class Shown(NamedTuple):
+    """How many parts of a container are written: all up to `most`, of more the first and the last."""
+
+    most: int
+    head: int
+    tail: int
+
+    def of(self, parts: list[Any]) -> list[Any]:
+        """Return the parts that are written."""
+        return parts if len(parts) <= self.most else parts[: self.head] + parts[-self.tail :]
+
+    def fields(self, word: str, parts: list[Any], texts: Callable[[list[Any]], str]) -> str:
+        """Return the fields of JSON with the parts, the first named `word`."""
+        if len(parts) <= self.most:
+            return f'"{word}":[{texts(parts)}]'
+        head, tail = texts(parts[: self.head]), texts(parts[-self.tail :])
+        return f'"{word}":[{head}],"tail":[{tail}],"elided":{len(parts) - self.head - self.tail}'
+
+
+_SHOWN = Shown(32, 24, 4)
+
+
 class Values:
     """Writes values. `label` must be set before use: the text of an object with an identity."""
 
@@ -67,23 +90,11 @@ class Values:
         self.label: Callable[[Any, Any], str] = lambda value, kind: ""
         self.reprs: dict[int, Callable[[Any], str | None]] = {}
         self._shown = 0
-        self._exact: dict[int, Callable[[Any], str]] = {
-            id(int): integer,
-            id(str): text,
-            id(float): real,
-            id(bool): lambda value: "true" if value else "false",
-            id(type(None)): lambda value: "null",
-            id(bytes): octets,
-            id(complex): lambda value: f'{{"complex":[{real(value.real)},{real(value.imag)}]}}',
-            id(range): lambda r: f'{{"range":[{integer(r.start)},{integer(r.stop)},{integer(r.step)}]}}',
-            id(types.FunctionType): lambda f: f'{{"function":{json_text(classes.function_qualname(f))}}}',
-            id(types.ModuleType): _module,
-        }
 
     def text(self, value: Any, depth: int = 0) -> str:
         """Return the JSON text of `value`, which stands inside `depth` tuples or frozensets."""
         cls = type(value)
-        exact = self._exact.get(id(cls))
+        exact = EXACT.get(id(cls))
         if exact is not None:
             return exact(value)
         kind = self.kinds.of(cls)
@@ -112,31 +123,22 @@ class Values:
 
     def exception_args(self, exception: BaseException) -> tuple[Any, ...]:
         """Return at most 32 of the arguments of an exception."""
-        return _exception_args(exception)[:_MANY_ITEMS]
+        return _exception_args(exception)[:_MOST_ARGUMENTS]
 
     def _tuple(self, value: Any, kind: classes.Kind, depth: int) -> str:
         items = list(_tuple_items(value))
         name = f',"class":{kind.name}' if kind.name is not None else ""
-        return f'{{"tuple":{self._bounded(items, depth)}{name}}}'
+        if depth >= _DEEPEST_TUPLE or self._shown >= _MOST_PARTS:
+            return f"{{{_elided('tuple', items)}{name}}}"
+        self._shown += len(_SHOWN.of(items))
+        return f"{{{_SHOWN.fields('tuple', items, lambda shown: self.several(shown, depth + 1))}{name}}}"
 
     def _frozenset(self, value: Any, depth: int) -> str:
         items = list(_frozenset_items(value))
         if depth >= _DEEPEST_TUPLE or self._shown >= _MOST_PARTS:
-            return f'{{"frozenset":{_elided(len(items))}}}'
+            return f"{{{_elided('frozenset', items)}}}"
         self._shown += len(items)
-        texts = sorted([self.text(item, depth + 1) for item in items])
-        return f'{{"frozenset":{_bounded_texts(texts)}}}'
-
-    def _bounded(self, items: list[Any], depth: int) -> str:
-        if depth >= _DEEPEST_TUPLE or self._shown >= _MOST_PARTS:
-            return _elided(len(items))
-        if len(items) <= _MANY_ITEMS:
-            self._shown += len(items)
-            return f"[{self.several(items, depth + 1)}]"
-        self._shown += _ITEMS_HEAD + _ITEMS_TAIL
-        head, tail = items[:_ITEMS_HEAD], items[-_ITEMS_TAIL:]
-        rest = len(items) - _ITEMS_HEAD - _ITEMS_TAIL
-        return f'[{self.several(head, depth + 1)}],"tail":[{self.several(tail, depth + 1)}],"elided":{rest}'
+        return f"{{{_SHOWN.fields('frozenset', sorted([self.text(item, depth + 1) for item in items]), ','.join)}}}"
 
     def _method(self, value: Any, cls: Any, depth: int) -> str:
         if cls is types.MethodType:
@@ -165,7 +167,7 @@ class Values:
             if type(shown) is str and len(shown) <= _LONG_TEXT:
                 return f'{{"repr":{json_text(shown)},"type":{json_text(_full_name(cls))}}}'
         if kind.base is not cls:
-            return self._exact[id(kind.base)](_PLAIN[id(kind.base)](value))
+            return EXACT[id(kind.base)](_PLAIN[id(kind.base)](value))
         named = _NAMED_BUILTINS.get(id(cls))
         if named is not None:
             return f'{{"builtin":{json_text(named(value))}}}'
@@ -188,7 +190,7 @@ def _gather(value: Any, kind: classes.Kind, kinds: Kinds, depth: int, found: lis
     shown[0] += len(items)
     for item in items:
         cls = type(item)
-        if id(cls) in EXACT_LEAVES:
+        if id(cls) in EXACT:
             continue
         inner = kinds.of(cls)
         if inner.kind in (TUPLE, FROZENSET, METHOD):
@@ -203,8 +205,7 @@ def _shown_in(value: Any, kind: classes.Kind) -> list[Any]:
         return [] if owner is None else [owner]
     if kind.kind == FROZENSET:
         return list(_frozenset_items(value))
-    items = list(_tuple_items(value))
-    return items if len(items) <= _MANY_ITEMS else items[:_ITEMS_HEAD] + items[-_ITEMS_TAIL:]
+    return _SHOWN.of(list(_tuple_items(value)))
 
 
 def _owner(method: Any) -> Any:
@@ -264,20 +265,28 @@ _PLAIN: dict[int, Callable[[Any], Any]] = {
 }
 
 
-def _elided(count: int) -> str:
-    return f'[],"elided":{count}' if count else "[]"
-
-
-def _bounded_texts(texts: list[str]) -> str:
-    if len(texts) <= _MANY_ITEMS:
-        return f"[{','.join(texts)}]"
-    head, tail = ",".join(texts[:_ITEMS_HEAD]), ",".join(texts[-_ITEMS_TAIL:])
-    return f'[{head}],"tail":[{tail}],"elided":{len(texts) - _ITEMS_HEAD - _ITEMS_TAIL}'
+def _elided(word: str, items: list[Any]) -> str:
+    return f'"{word}":[],"elided":{len(items)}' if items else f'"{word}":[]'
 
 
 def _module(module: Any) -> str:
     name = module_dict(module).get("__name__")
     return f'{{"module":{json_text(name)}}}' if type(name) is str else '{"opaque":"module"}'
+
+
+EXACT: dict[int, Callable[[Any], str]] = {
+    id(int): integer,
+    id(str): text,
+    id(float): real,
+    id(bool): lambda value: "true" if value else "false",
+    id(type(None)): lambda value: "null",
+    id(bytes): octets,
+    id(complex): lambda value: f'{{"complex":[{real(value.real)},{real(value.imag)}]}}',
+    id(range): lambda r: f'{{"range":[{integer(r.start)},{integer(r.stop)},{integer(r.step)}]}}',
+    id(types.FunctionType): lambda f: f'{{"function":{json_text(classes.function_qualname(f))}}}',
+    id(types.ModuleType): _module,
+}
+"""By `id` of a type: text of its exact values, which refer to nothing that is told."""
 
 
 def _enum_member(value: Any, cls: Any, kind: classes.Kind) -> str:
@@ -325,35 +334,29 @@ def take_standard(values: Values, imports: frozenset[str]) -> None:
     """
     wanted = {*imports, *(name for loader in imports for name in _LOADS.get(loader, ()))}
     for name, members in (*_STANDARD.items(), *_ARRAYS.items()):
-        module = sys.modules.get(name)
+        module: Any = sys.modules.get(name)
         if module is None and name in wanted:
-            module = _loaded(name)
+            with contextlib.suppress(ImportError):
+                module = __import__(name)
         for member in members:
             cls = getattr(module, member, None)
-            if isinstance(cls, type):
-                _take(values, name, member, cls, module)
+            if not isinstance(cls, type):
+                continue
+            if name in _ARRAYS:
+                values.kinds.arrays[id(cls)] = f"{name}.{member}"
+            else:
+                values.reprs[id(cls)] = _repr_of(member, cls, module)
+            if name == "numpy":
+                _take_scalars(values, module)
 
 
-def _loaded(name: str) -> Any:
-    try:
-        return __import__(name)
-    except ImportError:
-        return None
-
-
-def _take(values: Values, module_name: str, name: str, cls: type, module: Any) -> None:
-    if module_name in _ARRAYS:
-        values.kinds.arrays[id(cls)] = f"{module_name}.{name}"
-        if module_name == "numpy":
-            _take_scalars(values, module)
-        return
+def _repr_of(name: str, cls: type, module: Any) -> Callable[[Any], str | None]:
     own_repr: Callable[[Any], str] = getattr(cls, "__repr__")  # noqa: B009
-    if name in ("time", "datetime"):
-        # The repr of a time has that of its zone in it, which may be of a class of the program.
-        zones = (type(None), module.timezone)
-        values.reprs[id(cls)] = lambda value: own_repr(value) if type(value.tzinfo) in zones else None
-    else:
-        values.reprs[id(cls)] = own_repr
+    if name not in ("time", "datetime"):
+        return own_repr
+    # The repr of a time has that of its zone in it, which may be of a class of the program.
+    zones = (type(None), module.timezone)
+    return lambda value: own_repr(value) if type(value.tzinfo) in zones else None
 
 
 def _take_scalars(values: Values, numpy: Any) -> None:

@@ -51,7 +51,7 @@ typedef struct {
     Kind **table;
 } KindTable;
 
-/* EXACT_LEAVES of classes.py: values that refer to nothing that is told. */
+/* EXACT of values.py: values that refer to nothing that is told. */
 static inline bool is_leaf_type(PyTypeObject *type)
 {
     return type == &PyLong_Type || type == &PyUnicode_Type || type == &PyFloat_Type || type == &PyBool_Type ||

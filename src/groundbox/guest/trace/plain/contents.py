@@ -25,17 +25,17 @@ from __future__ import annotations
 import collections
 import hashlib
 from collections.abc import Callable, Iterator
+from math import prod
 from operator import is_
 from typing import Any, NamedTuple
 
 from ..classes import ARRAY, ATOMS, BYTES, CLASS, DICT, LIST, OBJECT, SET, Kind, deque, json_text, type_dict, type_mro
 from ..own import protect
-from ..values import Values
+from ..values import Shown, Values
 
 protect(globals())
 
-MANY, HEAD, TAIL = 200, 150, 20
-"""Of more items, so many first and last ones are shown."""
+SHOWN = Shown(200, 150, 20)
 _MOST_SET = 16
 _MOST_TOLD = 100
 _SHOWN_BYTES = 200
@@ -69,13 +69,11 @@ class Contents(NamedTuple):
 
     def parts(self, *, shown: bool) -> list[Any]:
         """Return the items, or keys and values by turns, that records show, or all; then those of the attributes."""
-        items, keys = self.items, self.keys
-        places = list(range(len(items)))
-        if shown and len(items) > MANY:
-            places = places[:HEAD] + places[-TAIL:]
-        found = [
-            part for place in places for part in ((items[place],) if keys is None else (keys[place], items[place]))
-        ]
+        found = self.items if self.keys is None else list(zip(self.keys, self.items, strict=True))
+        if shown:
+            found = SHOWN.of(found)
+        if self.keys is not None:
+            found = [part for pair in found for part in pair]
         return found if self.extra is None else found + self.extra.parts(shown=shown)
 
 
@@ -150,9 +148,9 @@ def array_contents(value: Any) -> list[Any]:
 def shown_items(value: Any) -> tuple[list[Any], list[Any]]:
     """Return the items of an array that are shown, as Python values, in C order: the first ones, the last ones."""
     flat = value if hasattr(value, "typecode") else value.reshape(-1)
-    if len(flat) <= MANY:
+    if len(flat) <= SHOWN.most:
         return flat.tolist(), []
-    return flat[:HEAD].tolist(), flat[-TAIL:].tolist()
+    return flat[: SHOWN.head].tolist(), flat[-SHOWN.tail :].tolist()
 
 
 def is_being_sorted(value: Any) -> bool:
@@ -187,16 +185,16 @@ def description(kind: Kind, value: Any, contents: Contents, values: Values) -> s
         return _attribute_fields(contents, values)
     if what == DICT:
         assert contents.keys is not None
-        pairs = zip(contents.keys, contents.items, strict=True)
-        told = _cut(list(pairs), lambda shown: ",".join(f"[{values.several(pair)}]" for pair in shown), "pairs")
+        pairs = list(zip(contents.keys, contents.items, strict=True))
+        told = SHOWN.fields("pairs", pairs, lambda shown: ",".join(f"[{values.several(pair)}]" for pair in shown))
     elif what == SET:
         # By their texts, so that the same set is told alike in every run, whatever the hash seed.
-        told = _cut(sorted(values.text(item) for item in contents.items), ",".join, "items")
+        told = SHOWN.fields("items", sorted(values.text(item) for item in contents.items), ",".join)
     else:
-        told = _cut(contents.items, values.several, "items")
+        told = SHOWN.fields("items", contents.items, values.several)
         maxlen = _deque_maxlen(value) if kind.base is deque else None
         told += "" if maxlen is None else f',"maxlen":{maxlen}'
-    return told if contents.extra is None else told + _attribute_fields(contents.extra, values)
+    return f",{told}" if contents.extra is None else f",{told}{_attribute_fields(contents.extra, values)}"
 
 
 def stub(kind: Kind, value: Any, contents: Contents) -> str:
@@ -205,18 +203,11 @@ def stub(kind: Kind, value: Any, contents: Contents) -> str:
     return f',{word},"elided":{len(value) if kind.kind in (BYTES, ARRAY) else len(contents.items)}'
 
 
-def _cut(parts: list[Any], texts: Callable[[list[Any]], str], word: str) -> str:
-    if len(parts) <= MANY:
-        return f',"{word}":[{texts(parts)}]'
-    head, tail = texts(parts[:HEAD]), texts(parts[-TAIL:])
-    return f',"{word}":[{head}],"tail":[{tail}],"elided":{len(parts) - HEAD - TAIL}'
-
-
 def _attribute_fields(contents: Contents, values: Values) -> str:
     assert contents.keys is not None
     pairs = list(zip(contents.keys, contents.items, strict=True))
-    rest = "" if len(pairs) <= MANY else f',"elided":{len(pairs) - HEAD}'
-    shown = pairs if len(pairs) <= MANY else pairs[:HEAD]
+    rest = "" if len(pairs) <= SHOWN.most else f',"elided":{len(pairs) - SHOWN.head}'
+    shown = pairs if len(pairs) <= SHOWN.most else pairs[: SHOWN.head]
     return f',"attrs":{{{",".join(f"{json_text(name)}:{values.text(item)}" for name, item in shown)}}}{rest}'
 
 
@@ -225,10 +216,7 @@ def _array(value: Any, contents: Contents, values: Values) -> str:
     head, tail = shown_items(value)
     text = f',"dtype":{json_text(dtype)},"shape":[{",".join(map(str, shape))}],"items":[{values.several(head)}]'
     if tail:
-        count = 1
-        for size in shape:
-            count *= size
-        text += f',"tail":[{values.several(tail)}],"elided":{count - HEAD - TAIL}'
+        text += f',"tail":[{values.several(tail)}],"elided":{prod(shape) - SHOWN.head - SHOWN.tail}'
     return text
 
 

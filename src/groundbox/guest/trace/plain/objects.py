@@ -28,7 +28,6 @@ from ..classes import (
     ATOMS,
     BYTES,
     CLASS,
-    EXACT_LEAVES,
     FROZENSET,
     LEAF,
     METHOD,
@@ -40,7 +39,7 @@ from ..classes import (
     type_qualname,
 )
 from ..own import protect
-from ..values import Values, inner_objects
+from ..values import EXACT, Values, inner_objects
 from .contents import Change, Contents, Token, description, is_being_sorted, same, stub, take
 
 protect(globals())
@@ -206,7 +205,7 @@ class Objects:
     def _parts(self, contents: Contents, kind: Kind) -> list[Any]:
         """Return the parts to be visited, last first."""
         found = contents.parts(shown=self._holds and kind.kind != SET)
-        return [part for part in reversed(found) if id(type(part)) not in EXACT_LEAVES]
+        return [part for part in reversed(found) if id(type(part)) not in EXACT]
 
     def _add(self, value: Any, kind: Kind) -> tuple[_Entry, Contents | None]:
         """Label a new object; gives its contents, if it is to be described with them."""
