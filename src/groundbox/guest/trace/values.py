@@ -130,6 +130,9 @@ class Values:
         name = f',"class":{kind.name}' if kind.name is not None else ""
         if depth >= _DEEPEST_TUPLE or self._shown >= _MOST_PARTS:
             return f"{{{_elided('tuple', items)}{name}}}"
+        if len(items) <= _SHOWN.most:  # nearly all are: without the calls below
+            self._shown += len(items)
+            return f'{{"tuple":[{self.several(items, depth + 1)}]{name}}}'
         self._shown += len(_SHOWN.of(items))
         return f"{{{_SHOWN.fields('tuple', items, lambda shown: self.several(shown, depth + 1))}{name}}}"
 
