@@ -26,6 +26,7 @@ HOSTILE = {
     "deletes files": ("import os\ndef f(x):\n    os.remove('/etc/passwd')\n", "reaches-outside"),
     "stops the tracer": ("import sys\ndef f(x):\n    sys.settrace(None)\n    return x\n", "incomplete-trace"),
     "does not parse": ("def f(x:\n", "does-not-parse"),
+    "names a parameter twice": ("def f(x, x):\n    return x\n", "incomplete-trace"),
     "holds a NUL": ("def f(x):\n    return '\0'\n", "does-not-parse"),
     "takes no such input": ("def f(x, y):\n    return x\n", "input-does-not-fit"),
     "has no entry": ("def g(x):\n    return x\n", "no-entry"),

@@ -115,7 +115,9 @@ def test_the_same_seed_makes_the_same_inputs():
 
 
 def test_examples_in_the_docstring_come_first():
-    source = 'def f(x, y):\n    """Joins.\n\n    >>> f("a", ["b"])\n    1\n    """\n    return [x, *y]\n'
+    source = (
+        'def f(x, y):\n    """Joins.\n\n    >>> ys = ["b"]\n    >>> f("a", ["b"])\n    1\n    """\n    return [x, *y]\n'
+    )
 
     cases, _ = made(source)
 

@@ -266,10 +266,13 @@ def _candidates(problem: Problem, rng: random.Random) -> Iterator[Case]:
 def _examples(node: ast.FunctionDef) -> Iterator[Case]:
     try:
         examples = doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
-        trees = [expression_of(each.source.strip()) for each in examples]
-    except (ValueError, SyntaxError):
+    except ValueError:
         return
-    for call in trees:
+    for example in examples:
+        try:
+            call = expression_of(example.source.strip())
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # such as `>>> xs = [1, 2]` before others
+            continue
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == node.name:
             try:
                 args, kwargs = asserts.arguments(call)

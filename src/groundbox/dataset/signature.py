@@ -51,6 +51,8 @@ def misfit(problem: Problem, case: Case) -> tuple[str, str] | None:
         _signature(node).bind(*case.args, **case.kwargs)
     except TypeError as error:
         return "input-does-not-fit", f"{problem.entry}({case.text()[:200]}): {error}"
+    except ValueError:  # two parameters of one name, which the parser takes and the compiler does not
+        return None
     return None
 
 
