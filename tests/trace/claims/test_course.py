@@ -187,6 +187,10 @@ class Pile:
     def push(self, item, times=1):
         return item
 
+    @staticmethod
+    def read(text, base=10):
+        return text
+
 def add(one, other=0):
     return one
 
@@ -194,7 +198,9 @@ def gather(*items, **options):
     return len(items)
 
 def main(n):
-    Pile(1).push(4)
+    pile = Pile(1)
+    pile.push(4)
+    Pile.read('a')
     gather(1, 2, a=1, b=2)
     return add(n)
 """
@@ -211,8 +217,9 @@ def calls(recorded):
         ("add", ["add(7)", "add(7, 0)", "add(one=7)", "add(7, other=...)"],
          ["add(7, 0, 7)", "add(7, 7)", "add(7, one=7)", "add(7, more=7)", "add()", "add(7, 0, ...)",
           "add(other=0)"]),
-        ("Pile.push", ["pile.push(4)", "push(4, 1)", "push(4, times=1)"],
-         ["push(4, 4)", "push(4, item=4)", "push(4, 1, 1)", "push(1)"]),
+        ("Pile.push", ["pile.push(4)", "push(4, 1)", "push(4, times=1)", "Pile.push(pile, 4)"],
+         ["push(4, 4)", "Pile.push(pile, 5)", "Pile.push(4, 4)", "push(4, item=4)", "push(4, 1, 1)", "push(1)"]),
+        ("Pile.read", ["Pile.read('a')", "Pile.read('a', 10)"], ["Pile.read('b')", "Pile.read('a', 2)"]),
         ("Pile.__init__", ["Pile(1)", "Pile(1, 2)", "Pile(1, step=2)"], ["Pile(2)", "Pile(1, 1)", "Pile(1, 2, 1)"]),
         ("gather", ["gather(1, 2, a=1, b=2)", "gather(1, 2, b=2, a=1)", "gather(1, 2, ...)",
                     "gather(items=...)", "gather(items=(1, 2), a=1)"],

@@ -46,11 +46,26 @@ class CallWalk(Walk):
             return not_found("a property is given no arguments")
         given, takes, count = dict(call.args), self.course.arguments(call), len(node.args) + len(node.keywords)
         spreads = takes is not None and bool(takes.vararg or takes.kwarg)
+        ways = [given]
         if (owner and owner[-1] != "<locals>" and count < len(given)) or (spreads and _has_object(call)):
-            given.pop(next(iter(given)))  # self
+            without = dict(list(given.items())[1:])  # self
+            # `Stack.push(s, 1)` gives the object itself, and `Stack.read(1)` of a static method has none.
+            ways = [given, without] if owner[-1:] == [of_class] else [without]
+        found = [self._ill_given(node, way, takes, call, texts) for way in ways]
+        return None if None in found else found[-1]
+
+    def _ill_given(
+        self,
+        node: ast.Call,
+        given: Mapping[str, schema.V],
+        takes: ast.arguments | None,
+        call: schema.Call,
+        texts: Mapping[str, str],
+    ) -> Judged | None:
+        """Return why a claimed call's arguments are not those that were given; None if they are."""
         bound = self._bound(node, given, takes)
         if isinstance(bound, str):
-            return refuted(step, f"`{cut(call.name)}` was given {bound}")
+            return refuted(self.state.t, f"`{cut(call.name)}` was given {bound}")
         found = (self._misfitting(argument, value, call, texts) for argument, value in bound)
         return next((each for each in found if each is not None), None)
 
