@@ -308,7 +308,7 @@ def test_an_exception_that_the_record_leaves_out_is_told_as_such(recorded, call)
     source = "def fails(values):\n    total = 0\n    return values[total + 9]\n"
     whole = recorded(source, call, [1]) if call else recorded(f"{source}fails([1])\n")
     records = [record for record in whole.records if not isinstance(record, schema.Raise)]
-    without = dataclasses.replace(whole, records=records, _cache={})
+    without = dataclasses.replace(whole, records=records)
 
     told = narrate(without)
 
