@@ -187,6 +187,9 @@ class Pile:
     def push(self, item, times=1):
         return item
 
+    def shift(this, by):
+        return by
+
     @staticmethod
     def read(text, base=10):
         return text
@@ -200,6 +203,7 @@ def gather(*items, **options):
 def main(n):
     pile = Pile(1)
     pile.push(4)
+    pile.shift(3)
     Pile.read('a')
     gather(1, 2, a=1, b=2)
     return add(n)
@@ -219,6 +223,7 @@ def calls(recorded):
           "add(other=0)"]),
         ("Pile.push", ["pile.push(4)", "push(4, 1)", "push(4, times=1)", "Pile.push(pile, 4)"],
          ["push(4, 4)", "Pile.push(pile, 5)", "Pile.push(4, 4)", "push(4, item=4)", "push(4, 1, 1)", "push(1)"]),
+        ("Pile.shift", ["pile.shift(3)", "shift(by=3)", "Pile.shift(pile, 3)"], ["pile.shift(4)", "pile.shift(3, 3)"]),
         ("Pile.read", ["Pile.read('a')", "Pile.read('a', 10)"], ["Pile.read('b')", "Pile.read('a', 2)"]),
         ("Pile.__init__", ["Pile(1)", "Pile(1, 2)", "Pile(1, step=2)"], ["Pile(2)", "Pile(1, 1)", "Pile(1, 2, 1)"]),
         ("gather", ["gather(1, 2, a=1, b=2)", "gather(1, 2, b=2, a=1)", "gather(1, 2, ...)",

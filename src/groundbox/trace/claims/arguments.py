@@ -129,7 +129,7 @@ class CallWalk(Walk):
         if any(keyword.arg not in more for keyword in node.keywords):
             return "no argument of this name"
         # Arguments without a default cannot be left out, and a claim that leaves them out claims another call.
-        if not _required(takes) <= {"self", "cls", *taken, *(keyword.arg for keyword in node.keywords)}:
+        if not _required(takes) & given.keys() <= {*taken, *(keyword.arg for keyword in node.keywords)}:
             return "more arguments"
         return found + [(keyword.value, more[str(keyword.arg)]) for keyword in node.keywords]
 

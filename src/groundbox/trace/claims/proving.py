@@ -148,7 +148,7 @@ class _Judge:
         """Return what the record says to a claim."""
         if claim.sentence != self._sentence:
             self._sentence, self._under = claim.sentence, {}
-        judge: Callable[[Claim], Judged] = getattr(self, f"_{claim.kind}")
+        judge: Callable[[Claim], Judged] = getattr(self, f"_judge_{claim.kind}")
         found = judge(claim)
         if claim.kind is Kind.VALUE and isinstance(claim.subject, ast.Name):
             self._set_under(claim, claim.subject.id)
@@ -171,7 +171,7 @@ class _Judge:
             return not_found("its value is no literal")
         return self.judged(claim)
 
-    def _value(self, claim: Claim) -> Judged:
+    def _judge_value(self, claim: Claim) -> Judged:
         assert claim.subject is not None
         if self._run.is_closed(claim.subject):
             return self._closed(claim)
@@ -194,9 +194,9 @@ class _Judge:
         message = f"`{claim.shown}` is {was} at record {step}{and_later}; never what the text says"
         return refuted(step, message, actual=was)
 
-    def _test(self, claim: Claim) -> Judged:
+    def _judge_test(self, claim: Claim) -> Judged:
         """A comparison; one that stands beside "when x is 7" has to come out so at a moment with this value."""
-        found = self._value(claim)
+        found = self._judge_value(claim)
         if found.status is not Status.SUPPORTED or claim.subject is None:
             return found
         names = {each.id for each in ast.walk(claim.subject) if isinstance(each, ast.Name)}
@@ -259,7 +259,7 @@ class _Judge:
         # Refuted by no record: the run need not have asked for it.
         return Judged(Status.OFF_PROGRAM, actual=shown(actual), message=message)
 
-    def _return(self, claim: Claim) -> Judged:
+    def _judge_return(self, claim: Claim) -> Judged:
         if isinstance(claim.subject, ast.Call):
             calls = self._run.call(claim.subject)
             if not calls:
@@ -294,7 +294,7 @@ class _Judge:
             return not_found(f"what is given back is {was}")
         return refuted(step, f"what is given back at record {step} is {was}", actual=was)
 
-    _answer = _return
+    _judge_answer = _judge_return
 
     def _is_of_a_method(self, claim: Claim) -> bool:
         """Return whether it is told what a method or function of Python returns: "the `find` method returns 0"."""
@@ -304,7 +304,7 @@ class _Judge:
         names = whose is not None and whose[1] not in {"the", "this", "our", "The", "This", *self._run.functions}
         return names and not _OF_THE_PROGRAM.search(said)
 
-    def _input(self, claim: Claim) -> Judged:
+    def _judge_input(self, claim: Claim) -> Judged:
         given = list(self._run.happened.given.values())
         everything: tuple[Any, ...] = (*given, tuple(given), given, dict(self._run.happened.given))
         if isinstance(claim.subject, ast.Name):  # of data; words do not say for which parameter
@@ -318,14 +318,14 @@ class _Judge:
         self.misread.add(id(claim))
         return not_found("the run was not given this")
 
-    def _change(self, claim: Claim) -> Judged:
+    def _judge_change(self, claim: Claim) -> Judged:
         before, after = claim.value
         return self._changed(claim, lambda change: as_told(change.before, before) and as_told(change.after, after))
 
-    def _add(self, claim: Claim) -> Judged:
+    def _judge_add(self, claim: Claim) -> Judged:
         return self._changed(claim, lambda change: _gained(change.before, change.after, claim.value))
 
-    def _remove(self, claim: Claim) -> Judged:
+    def _judge_remove(self, claim: Claim) -> Judged:
         return self._changed(claim, lambda change: _gained(change.after, change.before, claim.value))
 
     def _changed(self, claim: Claim, fits: Callable[[Change], bool]) -> Judged:
@@ -339,7 +339,7 @@ class _Judge:
             return Judged(Status.SUPPORTED, early)
         return not_found("no record shows such a change")
 
-    def _step(self, claim: Claim) -> Judged:
+    def _judge_step(self, claim: Claim) -> Judged:
         step = self._run.came_to(claim.value, claim.decimals, after=self._after)
         if any(as_told(value, claim.value) for value in self._run.happened.given.values()):
             self.misread.add(id(claim))
@@ -348,7 +348,7 @@ class _Judge:
             return not_found("nothing comes to this there")
         return Judged(Status.SUPPORTED, step)
 
-    def _member(self, claim: Claim) -> Judged:
+    def _judge_member(self, claim: Claim) -> Judged:
         place = claim.subject.value if isinstance(claim.subject, ast.Constant) else None
         if isinstance(place, int):
             there = self._run.holds_at(place, claim.value)
@@ -356,23 +356,23 @@ class _Judge:
             there = _is_plain(claim.value) and claim.value in self._run.members
         return self._if(claim, there, "nothing in the run holds this")
 
-    def _pair(self, claim: Claim) -> Judged:
+    def _judge_pair(self, claim: Claim) -> Judged:
         return self._if(claim, self._run.has_pair(*claim.value), "no dictionary of the run maps so")
 
-    def _size(self, claim: Claim) -> Judged:
+    def _judge_size(self, claim: Claim) -> Judged:
         there = type(claim.value) is int and claim.value in self._run.sizes
         return self._if(claim, there, "nothing in the run has so many parts")
 
-    def _index(self, claim: Claim) -> Judged:
+    def _judge_index(self, claim: Claim) -> Judged:
         there = type(claim.value) is int and self._run.has_place(claim.value)
         return self._if(claim, there, "nothing in the run has a part there")
 
-    def _span(self, claim: Claim) -> Judged:
+    def _judge_span(self, claim: Claim) -> Judged:
         first, last = claim.value
         there = self._run.goes(claim.subject, first, last)
         return self._if(claim, there, "nothing in the run goes from the one to the other")
 
-    def _rounds(self, claim: Claim) -> Judged:
+    def _judge_rounds(self, claim: Claim) -> Judged:
         rounds = self._run.happened.rounds
         # One run of a loop first, then all runs of it together.
         counts = {len(each.starts): each for each in rounds}
@@ -391,7 +391,7 @@ class _Judge:
             return refuted(step, message, actual=str(count))
         return not_found("no loop of the run has so many iterations")
 
-    def _turn(self, claim: Claim) -> Judged:
+    def _judge_turn(self, claim: Claim) -> Judged:
         most = max((len(each.starts) for each in self._run.happened.rounds), default=0)
         there = type(claim.value) is int and 0 <= claim.value <= most
         if there and self._turn_before is not None:  # they are told in their order, or begin anew
@@ -399,19 +399,19 @@ class _Judge:
         self._turn_before = claim.value if there else self._turn_before
         return self._if(claim, there, "no loop of the run has an iteration of this number")
 
-    def _calls(self, claim: Claim) -> Judged:
+    def _judge_calls(self, claim: Claim) -> Judged:
         calls = self._run.happened.calls
         name = claim.subject.id if isinstance(claim.subject, ast.Name) else None
         there = claim.value in ([calls[name]] if name else [*calls.values()])
         return self._if(claim, there, "no function is called so often")
 
-    def _raise(self, claim: Claim) -> Judged:
+    def _judge_raise(self, claim: Claim) -> Judged:
         for raised in self._run.happened.raised:
             if raised.type.rpartition(".")[2] == claim.value:
                 return Judged(Status.SUPPORTED, raised.step)
         return not_found("no such exception is recorded")
 
-    def _remark(self, claim: Claim) -> Judged:
+    def _judge_remark(self, claim: Claim) -> Judged:
         return Judged(Status.OFF_PROGRAM)
 
     def _if(self, claim: Claim, there: bool, otherwise: str) -> Judged:

@@ -115,12 +115,12 @@ class _Judge(CallWalk):
         if self.left <= 0:
             return not_found("too much had to be looked at for the claims before it")
         self.left -= 1
-        judge: Callable[[ClaimData, int, schema.Record], Judged] = getattr(self, f"_{claim.kind}")
+        judge: Callable[[ClaimData, int, schema.Record], Judged] = getattr(self, f"_judge_{claim.kind}")
         return judge(claim, self.state.t, self.records[self.state.t])
 
     # values and conditions
 
-    def _value(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_value(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An expression of the frame that goes on after the record has a value then; without one, it is spoken of."""
         node = parsed_code(claim.subject)
         if node is None:
@@ -206,7 +206,7 @@ class _Judge(CallWalk):
         return next((each for each in found if each.status is Status.SUPPORTED), found[0])
 
     def _is_literally(self, claim: ClaimData, raw: schema.V) -> Judged:
-        """Like `_is_value`; what is no literal, as workings that cannot be worked out, refutes nothing."""
+        """Like `is_value`; what is no literal, as workings that cannot be worked out, refutes nothing."""
         found = self.is_value(claim.value, raw)
         is_code = found.status is Status.REFUTED and not told(claim.value).known
         return not_found(f"`{cut(claim.subject)}` cannot be worked out") if is_code else found
@@ -222,7 +222,7 @@ class _Judge(CallWalk):
             return Judged(Status.SUPPORTED)
         return not_found(f"the program has no `{cut(claim.subject)}`")
 
-    def _test(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_test(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A condition comes out true, or false; or why, as a comparison with values in place of names."""
         said = told(claim.value)
         node = parsed_code(claim.subject)
@@ -279,19 +279,19 @@ class _Judge(CallWalk):
 
     # calls
 
-    def _call(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_call(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A function is called with arguments."""
         if not isinstance(record, schema.Call):
             return refuted(step, "no call is made at this record")
         return self.misfit(claim, record) or Judged(Status.SUPPORTED, step)
 
-    def _return(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_return(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A call gives a value; which call it is was looked at when it was made."""
         if not isinstance(record, schema.Return | schema.Yield):
             return refuted(step, "nothing is returned at this record")
         return self.is_value(claim.value, record.v) if claim.value else Judged(Status.SUPPORTED, step)
 
-    def _input(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_input(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """The run was given a value."""
         if not isinstance(record, schema.Call) or record.p:
             return refuted(step, "the run is given nothing at this record")
@@ -301,26 +301,26 @@ class _Judge(CallWalk):
         found = [self.is_value(claim.value, value) for value in values]
         return next((each for each in found if each.status is Status.SUPPORTED), found[0] if found else not_found(""))
 
-    def _answer(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_answer(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """The whole run gives a value: what the asked call returns, what was printed, or the exception it ends with."""
         entry = self.trace.header.entry
         if isinstance(record, schema.Raise):
             # Nothing of the outermost frames comes after it, so that it is what ended the run.
             is_last = not any(isinstance(each, schema.Raise | schema.Return) and self.parents.get(each.f, 0) == 0
                               for each in self.records[step + 1 :])  # fmt: skip
-            said = self._raise(ClaimData(kind=Kind.RAISE, subject=claim.value), step, record)
+            said = self._judge_raise(ClaimData(kind=Kind.RAISE, subject=claim.value), step, record)
             return said if is_last else refuted(step, "the run does not end with this exception")
         if entry is None:
             return self._printed(claim)
         if isinstance(record, schema.Return) and record.f in self.calls:
             call = self.records[self.calls[record.f]]
             if isinstance(call, schema.Call) and call.p == 0 and call.name.split(".")[-1] == entry.call.split(".")[-1]:
-                return self._return(claim, step, record)
+                return self._judge_return(claim, step, record)
         return refuted(step, "this record is not the end of the run")
 
     # loops
 
-    def _iteration(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_iteration(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An iteration of a loop begins, or is under way, with this number."""
         said = told(claim.value)
         runs = [run for run in self.course.open_runs(self.own) if self._is_loop(run, claim.subject)]
@@ -342,7 +342,7 @@ class _Judge(CallWalk):
         begins = self.lines.begins(self.own, step, run.loop) if is_header else None
         return _of_run(run, claim, run.count if begins is None else begins, said, step)
 
-    def _count(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_count(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """Judge how often the loop that ended last ran, a function was called, or calls were made."""
         said = told(claim.value)
         if claim.subject.startswith("calls since "):
@@ -405,7 +405,7 @@ class _Judge(CallWalk):
                 count += outcome is True or not only_true
         return compared(claim, count, told(claim.value).value, step)
 
-    def _exit(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_exit(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """Judge how a loop has ended."""
         run = self._ended(claim.subject)
         if run is None:
@@ -425,7 +425,7 @@ class _Judge(CallWalk):
 
     # what happens to objects
 
-    def _mutation(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_mutation(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An object is changed as a statement says; `...` in it stands for the value."""
         if not isinstance(record, schema.Mutate) or self.before is None:
             return refuted(step, "nothing is changed at this record")
@@ -460,7 +460,7 @@ class _Judge(CallWalk):
             return Judged(Status.SUPPORTED, step)
         return refuted(step, f"it is {cut(', '.join(texts))} at record {step}")
 
-    def _output(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_output(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A text is printed."""
         if not isinstance(record, schema.Out):
             return refuted(step, "nothing is printed at this record")
@@ -478,7 +478,7 @@ class _Judge(CallWalk):
 
     # exceptions and statements
 
-    def _raise(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_raise(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An exception comes up."""
         if not isinstance(record, schema.Raise):
             return refuted(step, "no exception comes up at this record")
@@ -493,7 +493,7 @@ class _Judge(CallWalk):
                 return Judged(Status.SUPPORTED, step)
         return refuted(step, "the exception of this record has other arguments")
 
-    def _catch(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_catch(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A handler takes over: control goes into it; False says that it does not."""
         if not isinstance(record, schema.Line):
             return refuted(step, "no handler is at this record")
@@ -509,7 +509,7 @@ class _Judge(CallWalk):
                 return compared(claim, goes, claim.value != "False", step)
         return refuted(step, f"no handler is at record {step}")
 
-    def _leave(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_leave(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """An exception leaves a function."""
         if not isinstance(record, schema.Unwind):
             return refuted(step, "no function is left by an exception at this record")
@@ -521,7 +521,7 @@ class _Judge(CallWalk):
             return refuted(step, f"`{cut(call.name)}` is left at record {step}")
         return Judged(Status.SUPPORTED, step)
 
-    def _statement(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
+    def _judge_statement(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """A statement is reached: `break`, `continue`, `return`, `del x`."""
         word, _, rest = claim.subject.partition(" ")
         if isinstance(record, schema.Del):
