@@ -18,12 +18,13 @@ GiB: Final = 1024 * MiB
 
 @functools.cache
 def usual_memory_bytes() -> int:
-    """A quarter of this machine's memory in whole MiB, at least 512 MiB and at most 2 GiB.
+    """Return a quarter of this machine's memory, at least 512 MiB and at most 2 GiB.
 
+    The number of MiB is even, so that half of it, which files may use, is a whole number of MiB too.
     2 GiB hold a CSV file of 200 MB, the table that pandas makes of it (700 MB at its peak), and copies of that.
     """
     quarter = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
-    return min(max(quarter // MiB * MiB, 512 * MiB), 2 * GiB)
+    return min(max(quarter // (2 * MiB) * (2 * MiB), 512 * MiB), 2 * GiB)
 
 
 @named_only

@@ -79,6 +79,10 @@ class Amount(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             self.fail(self._as_written(error.problem, amount, value), param, ctx)
         return amount
 
+    def write(self, value: float) -> str:
+        """Return a value of `Limits` as a user would give it to this option."""
+        return f"{value:g}" if self._number is float else str(int(value) // self._unit)
+
     def _counted(self) -> str:
         """In what it is counted, after "a number"."""
         return " of seconds" if self._number is float else _UNITS.get(self._unit, "")
@@ -154,10 +158,10 @@ def naming_options(own: Iterable[str] = ()) -> Iterator[None]:
 
 
 def _limit(limit: str, amounts: Amounts) -> Callable[..., Any]:
-    default = getattr(Limits(), limit) / amounts.unit
     kind = Amount(limit, amounts.unit)
     shown = _MACHINES_OWN.get(limit, True)
-    return click.option(amounts.flag, limit, type=kind, default=f"{default:g}", show_default=shown, help=amounts.words)
+    default = kind.write(getattr(Limits(), limit))
+    return click.option(amounts.flag, limit, type=kind, default=default, show_default=shown, help=amounts.words)
 
 
 _MACHINES_OWN: Final = {
