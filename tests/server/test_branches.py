@@ -567,11 +567,11 @@ async def test_checkpoints_of_all_sandboxes_together_are_bounded_with_those_that
         service.create(ADA, wire="v1", undo=4)
     with pytest.raises(Refused) as by_forks:
         await Branches(service)._forks(ADA, first, 1)
-    with service.sandboxes.room_for_checkpoints(1), pytest.raises(Refused) as meanwhile:
-        service.sandboxes.check_checkpoints(3)
-    service.sandboxes.check_checkpoints(3)
+    with service.sandboxes.room_for_checkpoints(ADA, 1), pytest.raises(Refused) as meanwhile:
+        service.sandboxes.check_checkpoints(ADA, 3)
+    service.sandboxes.check_checkpoints(ADA, 3)
     with pytest.raises(Refused) as by_one:
-        service.sandboxes.check_checkpoints(4)
+        service.sandboxes.check_checkpoints(ADA, 4)
     await service.sandboxes.close(first)
 
     assert [each.value.status for each in (by_undo, by_forks, by_one, meanwhile)] == [429] * 4

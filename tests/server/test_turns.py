@@ -11,8 +11,8 @@ from groundbox.server.refusals import Refused
 from groundbox.server.turns import Rate, Turns
 
 
-def turns_of(*, at_once=1, queue_length=100, queue_s=60.0):
-    return Turns(at_once=at_once, queue_length=queue_length, queue_s=queue_s)
+def turns_of(*, at_once=1, queue_length=100, queue_s=60.0, is_shared=True):
+    return Turns(at_once=at_once, queue_length=queue_length, queue_s=queue_s, is_shared=lambda: is_shared)
 
 
 async def settled():
@@ -45,7 +45,7 @@ async def drained(runs):
 
 
 async def test_as_many_run_as_may_and_the_others_wait():
-    turns, begun = turns_of(at_once=2), []
+    turns, begun = turns_of(at_once=2, is_shared=False), []
 
     runs = [Run(turns, "a", begun) for _ in range(5)]
     await settled()
@@ -92,6 +92,52 @@ async def test_a_key_that_floods_does_not_starve_others(at_once):
 
     assert place is not None
     assert place <= 2 * at_once + 2
+
+
+@pytest.mark.parametrize("at_once", [2, 3, 4, 7, 8, 16, 33])
+async def test_a_key_whose_runs_never_end_leaves_turns_to_keys_that_have_none(at_once):
+    turns, begun = turns_of(at_once=at_once), []
+    sleepers = [Run(turns, "sleeper", begun) for _ in range(2 * at_once)]
+    await settled()
+    slept = turns.running
+
+    others = [Run(turns, name, begun) for name in ("b", "b", "c", "c") * at_once]
+    late = [Run(turns, name, begun) for name in ("d",) * at_once]
+    await settled()
+    began = {name: begun.count(name) for name in "bcd"}
+    await drained([*sleepers, *others, *late])
+
+    assert slept == at_once - at_once // 2
+    assert began["b"] >= 1
+    assert sum(began.values()) <= at_once - slept
+    assert at_once < 4 or began["c"] >= 1
+    assert at_once < 33 or began["d"] >= 1
+
+
+async def test_a_server_without_keys_of_others_gives_every_turn_to_its_owner():
+    turns, begun = turns_of(at_once=8, is_shared=False), []
+
+    runs = [Run(turns, "owner", begun) for _ in range(8)]
+    await settled()
+    running = turns.running
+    await drained(runs)
+
+    assert running == 8
+
+
+async def test_a_turn_that_is_kept_free_is_given_when_a_run_of_the_waiting_key_ends():
+    turns, begun = turns_of(at_once=4), []
+    runs = [Run(turns, "a", begun) for _ in range(4)]
+    await settled()
+    first = turns.running, turns.waiting
+
+    await runs[0].end()
+    await settled()
+    then = turns.running, turns.waiting
+    await drained(runs)
+
+    assert (first, then) == ((2, 2), (2, 1))
+    assert (turns.running, turns.waiting) == (0, 0)
 
 
 async def test_a_full_queue_of_one_key_leaves_a_place_to_another():

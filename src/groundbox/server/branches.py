@@ -59,7 +59,7 @@ class Branches:
 
         async def work() -> dict[str, Any]:
             async with self._service.branching(key, held, "checkpoint") as facts:
-                with self._service.sandboxes.room_for_checkpoints(1):
+                with self._service.sandboxes.room_for_checkpoints(key, 1):
                     state = await held.box.checkpoint()
                 name = facts["checkpoint"] = secrets.token_hex(16)
                 kept = held.checkpoints[name] = KeptCheckpoint(state, time.time())
@@ -137,7 +137,7 @@ class Branches:
         check_count(count, most=MOST_FORKS)
         sandboxes = self._service.sandboxes
         async with contextlib.AsyncExitStack() as room:
-            room.enter_context(sandboxes.room_for_checkpoints(count * held.own_checkpoints))
+            room.enter_context(sandboxes.room_for_checkpoints(key, count * held.own_checkpoints))
             await room.enter_async_context(sandboxes.room(key, count))
             boxes = await held.box.fork(count)
             if held.closed:  # meanwhile: whoever closes it, or all of its label, means its forks, too

@@ -152,6 +152,11 @@ class Keys:
         return self._problem
 
     @property
+    def is_shared(self) -> bool:
+        """Whether keys of others than the owner are known, so that no key may take everything."""
+        return bool(self._by_id) or len(self._vouched) > (OWNER.id in self._vouched)
+
+    @property
     def unusable(self) -> str:
         """Why no key can be looked up any more, or ""."""
         return self.problem if self._is_stale else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import contextvars
 import dataclasses
@@ -20,6 +21,7 @@ from groundbox.sandbox.sandbox import AsyncSandbox, is_branching, load_of
 from groundbox.server.keys import Key, Keys
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.settings import Settings
+from groundbox.server.shares import may_take
 from groundbox.server.turns import Rate
 
 logger = logging.getLogger(__name__)
@@ -28,6 +30,8 @@ _SWEEP_S: Final = 1.0
 _MOST_LABELS: Final = 64
 _MOST_LABEL_CHARS: Final = 1024
 _MOST_WAITING: Final = 64
+_MOST_RATES: Final = 10_000
+_RATE_OF_ONE_KEY: Final = 7 / 8
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -164,8 +168,10 @@ class Sandboxes:
         self._held: dict[str, Held] = {}
         self.tag = ""
         self.given_id: contextvars.ContextVar[str] = contextvars.ContextVar("given_id", default="")
-        self._making = self._taking = 0
+        self._making = 0
+        self._taking: collections.Counter[str] = collections.Counter()
         self._rate = Rate(settings.creates_a_second, settings.queue_length)
+        self._rates: dict[str, Rate] = {}
         self._most_checkpoints = min(settings.checkpoints, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
 
     def __len__(self) -> int:
@@ -190,12 +196,31 @@ class Sandboxes:
 
     def check_room(self, key: Key, count: int = 1) -> None:
         """Raises Refused, 429, where not so many sandboxes may be made for this key now; counts as their making."""
-        self._keys.usage(key.id).check_sandboxes(key.quotas, count)
-        if len(self._held) + self._making + count > self._settings.sandboxes:
-            told = f"{self._settings.sandboxes} sandboxes are alive; close some, or ask again later"
-            raise Refused(429, "busy", told, retry_after_s=5)
-        if wait_s := self._rate.take(count):
+        usage, total = self._keys.usage(key.id), self._settings.sandboxes
+        usage.check_sandboxes(key.quotas, count)
+        taken = len(self._held) + self._making
+        if not self._may_take(held=usage.sandboxes, taken=taken, total=total, count=count):
+            raise Refused(429, "busy", _too_many("sandboxes live", total, taken, usage.sandboxes), retry_after_s=5)
+        if wait_s := self._wait_s(key.id, count):
             raise Refused(429, "busy", "sandboxes are made too fast; ask again later", retry_after_s=wait_s)
+
+    def _may_take(self, *, held: int, taken: int, total: int, count: int) -> bool:
+        return may_take(held=held, taken=taken, total=total, shared=self._keys.is_shared, count=count)
+
+    def _wait_s(self, key_id: str, count: int) -> float:
+        """Take `count` from the rate of all keys, and from that of one key, which is less than all if others may come.
+
+        Returns:
+            Seconds until there are as many, or 0.
+        """
+        if not self._keys.is_shared:
+            return self._rate.take(count)
+        if (rate := self._rates.pop(key_id, None)) is None:
+            rate = Rate(self._settings.creates_a_second * _RATE_OF_ONE_KEY, self._settings.queue_length)
+        self._rates[key_id] = rate  # so that the rates of those that asked last are kept
+        if len(self._rates) > _MOST_RATES:
+            del self._rates[next(iter(self._rates))]
+        return rate.take(count) or self._rate.take(count)
 
     @property
     def checkpoints(self) -> int:
@@ -203,19 +228,26 @@ class Sandboxes:
         return sum(len(held.checkpoints) + held.own_checkpoints for held in self._held.values())
 
     @contextlib.contextmanager
-    def room_for_checkpoints(self, count: int) -> Iterator[None]:
+    def room_for_checkpoints(self, key: Key, count: int) -> Iterator[None]:
         """Hold room for checkpoints that are being taken. Raises what `check_checkpoints` raises."""
-        self.check_checkpoints(count)
-        self._taking += count
+        self.check_checkpoints(key, count)
+        self._taking[key.id] += count
         try:
             yield
         finally:
-            self._taking -= count
+            self._taking[key.id] -= count
+            if not self._taking[key.id]:
+                del self._taking[key.id]
 
-    def check_checkpoints(self, count: int) -> None:
-        """Raises Refused, 429, where so many more checkpoints would be too many of all sandboxes together."""
-        if count and self.checkpoints + self._taking + count > self._most_checkpoints:
-            told = f"{self._most_checkpoints} checkpoints are kept on this server; drop some, or ask again later"
+    def check_checkpoints(self, key: Key, count: int) -> None:
+        """Raises Refused, 429, if `count` more checkpoints would be too many of this key or of all keys together."""
+        if not count:
+            return
+        mine = [held for held in self._held.values() if held.key_id == key.id]
+        own = sum(len(held.checkpoints) + held.own_checkpoints for held in mine) + self._taking[key.id]
+        taken, total = self.checkpoints + self._taking.total(), self._most_checkpoints
+        if not self._may_take(held=own, taken=taken, total=total, count=count):
+            told = _too_many("checkpoints are kept", total, taken, own)
             raise Refused(429, "busy", told, retry_after_s=5)
 
     def add(
@@ -359,6 +391,11 @@ class Sandboxes:
             await self.close(held)
         except Exception:
             logger.exception("sandbox %s could not be closed in good order", held.id)
+
+
+def _too_many(what: str, total: int, taken: int, own: int) -> str:
+    whose = "all of them this key's" if own == taken else f"{own} of them this key's"
+    return f"{taken} of at most {total} {what} on this server, {whose}; close some, or ask again later"
 
 
 def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:

@@ -72,7 +72,12 @@ class Service:
         self.settings, self.keys, self.audit = settings, keys, audit
         self.metrics = Metrics()
         self.sandboxes = Sandboxes(settings, keys)
-        self.turns = Turns(at_once=settings.runs_at_once, queue_length=settings.queue_length, queue_s=settings.queue_s)
+        self.turns = Turns(
+            at_once=settings.runs_at_once,
+            queue_length=settings.queue_length,
+            queue_s=settings.queue_s,
+            is_shared=lambda: keys.is_shared,
+        )
         # One that is kept may hold two descriptors, of output that lies on the disk.
         most = min(settings.kept_executions, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
         self.records = Records(most=most, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
@@ -187,7 +192,7 @@ class Service:
             self.sandboxes.check_room(key)
             box = self._made(key, options, {})
             own = (options.get("undo") or 0) + (options.get("rollback") is not None)
-            self.sandboxes.check_checkpoints(own)
+            self.sandboxes.check_checkpoints(key, own)
             return self.sandboxes.add(
                 key,
                 box,

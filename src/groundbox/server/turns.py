@@ -1,10 +1,10 @@
 """Turns: how many runs go on at once, how many wait, and who is told to come back later.
 
 A queue stands before the engine, because a machine that runs a thousand programs at once runs each of them into its
-limit. Runs get their turns in the order in which they came, but no key holds more than its share of the turns while
-another one waits: of those that wait, the first of the key with the fewest runs goes next, and of several such keys the
-one that has had none for the longest. Where the queue is full, the last of the key with the most in it has to leave for
-one of a key with fewer.
+limit. A key may begin a run while it has not used up its share of the turns (`shares.py`): a program may sleep for an
+hour, and some turns stay free for keys that have none. Runs of one key begin in the order in which they came. Of keys
+that wait, the one with the fewest runs is next; of those with equally many, the one that has waited longest. If the
+queue is full, the last run of the key with the most in it leaves for a run of a key with fewer.
 """
 
 from __future__ import annotations
@@ -13,20 +13,25 @@ import asyncio
 import collections
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from groundbox.server.refusals import Refused
+from groundbox.server.shares import may_take
 
 
 class Turns:
     """A bound on runs at once, with a bounded queue before it."""
 
-    def __init__(self, *, at_once: int, queue_length: int, queue_s: float) -> None:
+    def __init__(
+        self, *, at_once: int, queue_length: int, queue_s: float, is_shared: Callable[[], bool] = lambda: True
+    ) -> None:
         """Args:
         at_once: Runs that go on at the same time.
         queue_length: Runs that may wait.
         queue_s: Seconds that one may wait.
+        is_shared: Returns whether there are keys of others than the owner; otherwise one key may have every turn.
         """
+        self._is_shared = is_shared
         self._at_once, self._queue_length, self._queue_s = at_once, queue_length, queue_s
         self._running: collections.Counter[str] = collections.Counter()
         self._waiting: dict[str, collections.deque[asyncio.Future[bool]]] = {}
@@ -53,10 +58,10 @@ class Turns:
             Refused: 429, because too many wait, or this one has waited too long.
         """
         begun = time.monotonic()
-        if self.running >= self._at_once:
-            await self._wait(key_id)
-        else:
+        if self._may_begin(key_id):
             self._running[key_id] += 1
+        else:
+            await self._wait(key_id)
         started = time.monotonic()
         try:
             yield started - begun
@@ -82,7 +87,7 @@ class Turns:
                 if not queue and self._waiting.get(key_id) is queue:
                     del self._waiting[key_id]
             if isinstance(error, TimeoutError):
-                raise self._busy(f"no run could begin within {self._queue_s:g} s") from None
+                raise self._busy(f"no run could begin within {self._queue_s:g} s{self._own_runs(key_id)}") from None
             raise
         if not begins:
             raise self._busy(f"{self._queue_length} runs wait already, and many of them are yours")
@@ -98,12 +103,12 @@ class Turns:
         return True
 
     def _end(self, key_id: str) -> None:
-        """Give the turn of one that has ended to the next."""
+        """Give the turn of a run that has ended to the next."""
         self._running[key_id] -= 1
         if not self._running[key_id]:
             del self._running[key_id]
-        while self._waiting and self.running < self._at_once:
-            key = min(self._waiting, key=lambda each: self._running[each])
+        while self.running < self._at_once and (waiting := [each for each in self._waiting if self._may_begin(each)]):
+            key = min(waiting, key=lambda each: self._running[each])
             queue = self._waiting.pop(key)
             turn = queue.popleft()
             if queue:
@@ -111,6 +116,13 @@ class Turns:
             if not turn.done():
                 self._running[key] += 1
                 turn.set_result(True)
+
+    def _own_runs(self, key_id: str) -> str:
+        own = self._running[key_id]
+        return f", and {own} of the {self._at_once} that may run at once are this key's" if own else ""
+
+    def _may_begin(self, key_id: str) -> bool:
+        return may_take(held=self._running[key_id], taken=self.running, total=self._at_once, shared=self._is_shared())
 
     def _busy(self, why: str) -> Refused:
         wait_s = min(60.0, max(1.0, self.waiting * self._lasted_s / self._at_once / 2))
