@@ -3,7 +3,9 @@
 Where a check has a switch, the same request is made with the check off, so that what is refused is refused by it.
 """
 
+import base64
 import contextlib
+import hashlib
 import http.client
 import json
 import os
@@ -20,9 +22,10 @@ import httpx
 import pytest
 
 from groundbox.server.application import application
-from groundbox.server.keys import Keys, KeyStore, Quotas
+from groundbox.server.keys import OWNER, Keys, KeyStore, Quotas
 from groundbox.server.service import Service
 from groundbox.server.settings import Settings
+from groundbox.server.wires.e2b import access
 
 from .conftest import TOKEN, serving
 
@@ -506,8 +509,8 @@ def test_a_hostile_id_is_an_id_that_there_is_not(guarded, name):
     assert len(told) > 25
     # So the framework answers to the path of a WebSocket that it does not know, and the server to a long line.
     there_is_not = {
-        **dict.fromkeys(["GET", "HEAD", "POST", "PUT", "DELETE"], (400, 404, 405)),
-        "WS": (400, 403, 404, 431),
+        **dict.fromkeys(["GET", "HEAD", "POST", "PUT", "DELETE"], (400, 404, 405, 414)),
+        "WS": (400, 403, 404, 414, 431),
     }
     assert {route: answer for route, answer in told.items() if answer[0] not in there_is_not[route[0]]} == {}
     assert [route for route, answer in told.items() if b"root:" in answer[2] or "x-injected" in answer[1]] == []
@@ -654,6 +657,150 @@ def test_what_is_of_one_key_is_not_there_for_another(guarded):
     assert {route: answer for route, answer in told.items() if answer[0] != 404} == {}
     assert [json.loads(each) for each in listed] == [{"sandboxes": []}, {"executions": []}]
     assert (of_owner, still_there) == (404, 200)
+
+
+# Work for somebody without a key
+
+
+class Hashed:
+    """Stands for hashlib, and counts what is hashed."""
+
+    def __init__(self):
+        self.calls = self.size_bytes = 0
+
+    def sha256(self, data=b""):
+        self.calls += 1
+        self.size_bytes += len(data)
+        return hashlib.sha256(data)
+
+
+def application_with_sandboxes(number):
+    """An application in which sandboxes of E2B live, none of which was started, and the token of the last one."""
+    service = Service(Settings(), Keys(token=TOKEN))
+    for _ in range(number):
+        held = service.create(OWNER, wire="e2b", labels={})
+        held.state["e2b"] = access.State(template="base", envs={})
+    return application(service), held.id, held.state["e2b"].token
+
+
+def signed(path, token, expires=""):
+    text = ":".join([path, "read", "user", token, *([expires] if expires else [])])
+    signature = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    return {"path": path, "username": "user", "signature": f"v1_{signature}", "signature_expiration": expires}
+
+
+async def answer_of(app, path, **options):
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        return await client.get(path, **options)
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_a_wrong_signature_is_hashed_once_however_many_sandboxes_live(monkeypatch, named):
+    app, sandbox_id, _ = application_with_sandboxes(50)
+    headers = {"E2b-Sandbox-Id": sandbox_id} if named else {}
+    counted = Hashed()
+    monkeypatch.setattr(access, "hashlib", counted)
+
+    answer = await answer_of(app, "/files", params=signed("a" * 4000, "gbs_of-nobody"), headers=headers)
+
+    assert answer.status_code == 401
+    assert counted.calls == 1
+    assert counted.size_bytes < 5000
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({"signature": "x"}, 401),
+        ({"signature": "v1_" + "+" * 5000}, 401),
+        ({"path": "a" * 5000}, 414),
+        ({"username": "a" * 5000}, 414),
+        ({"signature_expiration": "1"}, 401),
+        ({"signature_expiration": "9" * 5000}, 401),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+async def test_an_address_that_nobody_can_have_signed_is_not_hashed(monkeypatch, changed, status):
+    app, _, token = application_with_sandboxes(3)
+    counted = Hashed()
+    monkeypatch.setattr(access, "hashlib", counted)
+
+    answer = await answer_of(app, "/files", params={**signed("a.txt", token), **changed})
+
+    assert (answer.status_code, counted.calls) == (status, 0)
+
+
+async def test_wrong_signatures_are_bounded_over_time_and_good_ones_are_not(monkeypatch):
+    monkeypatch.setattr(access, "_TRIES_A_SECOND", 100)
+    app, sandbox_id, token = application_with_sandboxes(50)
+    good, wrong = signed("a.txt", token, "99999999999"), signed("a.txt", "gbs_of-nobody")
+
+    async def signer(params, headers=None):
+        return (await answer_of(app, "/files", params=params, headers=headers)).status_code
+
+    found = [await signer(good) for _ in range(5)]
+    statuses_of_wrong = [await signer(wrong) for _ in range(5)]
+    named = await signer(good, {"E2b-Sandbox-Id": sandbox_id})
+
+    assert 401 not in found
+    assert 429 not in found
+    assert set(statuses_of_wrong[:2]) == {401}
+    assert 429 in statuses_of_wrong
+    assert named not in (401, 429)
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "status"),
+    [
+        ("/v1/languages?a=" + "b" * 20_000, {}, 414),
+        ("/v1/languages?" + "a&" * 500, {}, 414),
+        ("/" + "a" * 5000, {}, 414),
+        ("/v1/languages", {f"x-{n}": "1" for n in range(200)}, 431),
+        ("/v1/languages", {"x-a": "b" * 40_000}, 431),
+    ],
+    ids=["query", "parameters", "path", "headers", "header"],
+)
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_a_head_larger_than_any_client_sends_is_refused(guarded, target, headers, status, token):
+    assert asked(guarded, "GET", target, headers=headers, token=token)[0] == status
+
+
+async def test_no_byte_of_a_body_is_read_before_the_key_is_known():
+    app = application(Service(Settings(body_bytes=1000), Keys(token=TOKEN)))
+    read, told = [], []
+
+    async def receive():
+        read.append(1)
+        return {"type": "http.request", "body": b"{}", "more_body": True}
+
+    async def send(message):
+        told.append(message.get("status"))
+
+    def head(**headers):
+        given = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        target = {"path": "/v1/run", "raw_path": b"/v1/run", "query_string": b""}
+        return {"type": "http", "method": "POST", **target, "headers": [(b"host", b"127.0.0.1"), *given]}
+
+    await app(head(authorization="Bearer wrong"), receive, send)
+    await app(head(authorization=f"Bearer {TOKEN}", content_length="1001"), receive, send)
+
+    assert [status for status in told if status] == [401, 413]
+    assert read == []
+
+
+@pytest.mark.parametrize("token", ["no-key-of-anybody", TOKEN])
+def test_the_reply_to_a_large_body_that_is_refused_is_not_lost(guarded, token):
+    size = 8 * 1024 * 1024
+    connection = http.client.HTTPConnection("127.0.0.1", int(guarded.url.rpartition(":")[2]), timeout=60)
+    with contextlib.closing(connection):
+        connection.request("POST", "/v1/run", b"a" * size, {"Authorization": f"Bearer {token}"})
+        refused = connection.getresponse()
+        refused.read()
+        connection.request("GET", "/livez")
+        after = connection.getresponse().status
+
+    assert refused.status == (413 if token == TOKEN else 401)
+    assert after == 200
 
 
 # Bodies and connections

@@ -1,7 +1,8 @@
 """The guard: what of a request is looked at before any wire sees it.
 
-In this order: `Host` and `Origin` (so that a page somewhere on the web reaches nothing, also by DNS rebinding), the
-key, and the body as it comes, by its size and its time. There is no CORS, and no address that this server would call.
+In this order: the size of the head, `Host` and `Origin` (so that a page somewhere on the web reaches nothing, also by
+DNS rebinding), the key, and the body as it comes, by its size and its time. Until the key is known, nothing of the body
+is read, and the work is small whatever the head holds. There is no CORS, and no address that this server would call.
 
 A key is looked for where clients of the wires put it: `Authorization: Bearer KEY`, `token KEY` or `KEY`, `X-API-Key`,
 `X-Access-Token`, `X-Auth-Token`, `OPEN-SANDBOX-API-KEY`, the query's `token`, the cookie of the console, and the path
@@ -44,6 +45,12 @@ COOKIE: Final = "groundbox_key"
 XSRF_COOKIE: Final = "_xsrf"
 _KEY_HEADERS: Final = ("x-api-key", "x-access-token", "x-auth-token", "open-sandbox-api-key")
 _MOST_PATH_CHARS: Final = 4096
+_MOST_TARGET_BYTES: Final = 16 * 1024
+_MOST_PARAMETERS: Final = 128
+_MOST_HEADERS: Final = 128
+_MOST_HEADER_BYTES: Final = 32 * 1024
+_MOST_COOKIE_BYTES: Final = 8 * 1024
+_MOST_COOKIES: Final = 64
 _WITH_KEY: Final = re.compile(rb"/with-key/([^/]{1,1800})(?=/)")  # before it is unquoted: a key may hold a slash
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]{1,253})(?::(\d{1,5}))?", re.IGNORECASE)
 _LOCAL: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
@@ -129,6 +136,7 @@ class Guard:
         try:
             key = await self._entered(scope)
             if scope["type"] == "http":
+                _check_announced(scope, self._service.settings)
                 large = self._large if scope["method"] == "POST" else None  # others are not decoded
                 body = _Body(self._service.settings, receive, charge, large)
                 await self._app(scope, body.receive, watched)
@@ -156,11 +164,13 @@ class Guard:
         Raises:
             Refused: It may not.
         """
+        _check_head(scope)
         headers = _headers(scope)
         origin = self._check_origin(headers, is_websocket=scope["type"] == "websocket")
         path = scope["path"]
         if len(path) > _MOST_PATH_CHARS or "\0" in path:
-            raise Refused(400, "bad_path", "no path is so long, or holds a NUL byte")
+            told = f"a path must have at most {_MOST_PATH_CHARS} characters, and no NUL byte"
+            raise Refused(414 if len(path) > _MOST_PATH_CHARS else 400, "bad_path", told)
         if path in self._public:
             return Key(id="nobody", owner="nobody", scopes=frozenset())
         for admission in self._admissions:
@@ -200,8 +210,8 @@ class Guard:
         headers = dict(refused.headers)
         if refused.status == 401:
             headers["WWW-Authenticate"] = 'Bearer realm="groundbox"'
-        if refused.status in (408, 413):
-            headers["Connection"] = "close"  # what is left of the body is not read
+        if refused.status == 408:
+            headers["Connection"] = "close"  # what is left of the body does not come
         # To a WebSocket that is not open yet, too, whose client sees it as the status of its handshake.
         await json_reply(refused.to_dict(), refused.status, headers)(scope, receive, send)  # type: ignore[arg-type]
 
@@ -251,6 +261,33 @@ def _size(message: dict[str, Any]) -> int:
     return len(message.get("bytes") or message.get("text") or "")
 
 
+def _check_head(scope: Scope) -> None:
+    """Refuse a head that is larger than clients send, before anything of it is decoded or looked up.
+
+    Raises:
+        Refused: 414 for the target, 431 for the headers.
+    """
+    query = scope.get("query_string", b"")
+    if len(scope.get("raw_path") or b"") + len(query) > _MOST_TARGET_BYTES or query.count(b"&") >= _MOST_PARAMETERS:
+        told = f"a path with its query must have at most {_MOST_TARGET_BYTES} bytes and {_MOST_PARAMETERS} parameters"
+        raise Refused(414, "target_too_long", told)
+    given = scope["headers"]
+    if len(given) > _MOST_HEADERS or sum(len(name) + len(value) for name, value in given) > _MOST_HEADER_BYTES:
+        told = f"a request must have at most {_MOST_HEADERS} headers, of {_MOST_HEADER_BYTES} bytes together"
+        raise Refused(431, "headers_too_large", told)
+
+
+def _check_announced(scope: Scope, settings: Settings) -> None:
+    """Refuse a body by its `Content-Length`, before any of it is read.
+
+    Raises:
+        Refused: 413 if it is too large.
+    """
+    size = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    if size.isdigit() and int(size[:20]) > settings.body_bytes:
+        raise Refused(413, "too_large", f"a body has at most {settings.body_bytes} bytes")
+
+
 def _headers(scope: Scope) -> dict[str, str]:
     """Headers by name in lower case. One that says who asks, twice, is refused: others may take the other one."""
     headers: dict[str, str] = {}
@@ -282,9 +319,10 @@ def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | No
         for name, value in parse_qsl(query.decode("latin-1")):
             if name == "token":
                 return str(value)
-    if COOKIE in headers.get("cookie", ""):
+    cookie = headers.get("cookie", "")
+    if COOKIE in cookie and len(cookie) <= _MOST_COOKIE_BYTES and cookie.count(";") <= _MOST_COOKIES:
         with contextlib.suppress(CookieError):
-            cookies = {name: str(morsel.value) for name, morsel in SimpleCookie(headers["cookie"]).items()}
+            cookies = {name: str(morsel.value) for name, morsel in SimpleCookie(cookie).items()}
             sent, kept = headers.get("x-xsrftoken", ""), cookies.get(XSRF_COOKIE, "")
             if own_page or (kept and hmac.compare_digest(sent.encode(), kept.encode())):
                 return cookies.get(COOKIE)

@@ -38,6 +38,8 @@ _BACKLOG: Final = 2048
 _CREDENTIALS: Final = struct.Struct("3i")  # ucred of unix(7): process, user, group
 _WS_BYTES: Final = 16 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024
+_LEFT_BYTES: Final = 64 * 1024 * 1024
+_LEFT_S: Final = 30.0
 _LOOK_S: Final = 5.0
 _STALLED_S: Final = 60.0
 _LOCK_S: Final = 5.0
@@ -224,6 +226,9 @@ class _Bounded(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     A request's head has to be there as soon as a connection without requests is closed anyway. A reply is stalled when
     in `stalled_s` nothing of it was taken; a slow reader takes some, which shows by less in the buffer, or by the calls
     that tell the writer to go on.
+
+    What is left of a body after its reply, as after a refusal, is thrown away, up to a number of bytes and for a time.
+    To close at once would lose the reply: the kernel resets a connection on which unread bytes are left.
     """
 
     stalled_s = _STALLED_S
@@ -232,6 +237,8 @@ class _Bounded(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         """Begin to look at it; one more than half of what this process may open is hung up on."""
         super().connection_made(transport)
         self._loose_bytes = 0
+        self._left_bytes = 0
+        self._answered_at: float | None = None
         self._size = 0
         self._free_since = self._taken_at = self.loop.time()
         self._look_s = min(_LOOK_S, self.timeout_keep_alive / 2, self.stalled_s / 2)
@@ -267,12 +274,18 @@ class _Bounded(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
 
     def on_headers_complete(self) -> None:
         """A head is whole."""
-        self._loose_bytes = 0
+        self._loose_bytes = self._left_bytes = 0
+        self._answered_at = None
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Some of a body has come, which the application bounds."""
+        """Some of a body has come, which the application bounds until it has answered."""
         self._loose_bytes = 0
+        if self._is_free():
+            self._left_bytes += len(body)
+            self._answered_at = self.loop.time() if self._answered_at is None else self._answered_at
+            if self._left_bytes > _LEFT_BYTES or self.loop.time() - self._answered_at > _LEFT_S:
+                self.transport.abort()
         super().on_body(body)
 
     def resume_writing(self) -> None:

@@ -145,3 +145,7 @@ class Rate:
             return (count - self._tokens) / self._a_second
         self._tokens -= count
         return 0.0
+
+    def give_back(self, count: int) -> None:
+        """Return tokens that were taken for something that does not count."""
+        self._tokens = min(self._burst, self._tokens + count)

@@ -9,7 +9,7 @@ the account of the key that made the sandbox, and end with that key. The id of a
 from __future__ import annotations
 
 import asyncio
-import base64
+import binascii
 import dataclasses
 import hashlib
 import hmac
@@ -27,6 +27,7 @@ from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused
 from groundbox.server.sandboxes import Held
 from groundbox.server.service import Service
+from groundbox.server.turns import Rate
 
 if TYPE_CHECKING:
     from groundbox.server.wires.e2b.code import Context
@@ -40,6 +41,14 @@ DATA_PLANE: Final = re.compile(
     r"/execute|/contexts(/[^/]+(/restart)?)?|/files|/health|/(filesystem\.Filesystem|process\.Process)/[A-Za-z]+"
 )
 _TOKENS: Final = ("x-access-token", "e2b-traffic-access-token")
+_SIGNATURE: Final = re.compile(r"v1_([A-Za-z0-9+/]{43})=?")
+_EXPIRES: Final = re.compile(r"[0-9]{0,11}")
+_NAMED_BY_HOST: Final = re.compile(r"\d{1,5}-([0-9A-Za-z]{1,64})\.")
+_MOST_PATH_CHARS: Final = 4096
+_MOST_USER_CHARS: Final = 64
+_MOST_PARAMETERS: Final = 16
+_TRIES_A_SECOND: Final = 50_000
+"""Sandboxes that wrong signatures are compared with in a second: one per cent of the event loop, about."""
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
@@ -98,6 +107,7 @@ def gone(sandbox_id: str) -> Refused:
 
 def admission(service: Service) -> Callable[[dict[str, Any], Mapping[str, str]], Key | None]:
     """The guard's question for requests that bring the token of a sandbox, or an address signed with it."""
+    tries = Rate(_TRIES_A_SECOND, _TRIES_A_SECOND)
 
     def admit(scope: dict[str, Any], headers: Mapping[str, str]) -> Key | None:
         path = scope["path"]
@@ -108,7 +118,9 @@ def admission(service: Service) -> Callable[[dict[str, Any], Mapping[str, str]],
         if token:
             held = _with_token(service, token, headers.get("e2b-sandbox-id", ""))
         elif path == "/files" and b"signature=" in query:
-            held = _signed(service, scope["method"], parse_qs(query.decode("latin-1"), keep_blank_values=True))
+            host = _NAMED_BY_HOST.match(headers.get("host", ""))
+            sandbox_id = headers.get("e2b-sandbox-id") or (host[1] if host else "")
+            held = _find_signer(service, _Signed.of(scope["method"], query), sandbox_id, tries)
         else:
             return None
         scope["groundbox.e2b"] = held
@@ -125,23 +137,80 @@ def _with_token(service: Service, token: str, sandbox_id: str) -> Held:
     return held
 
 
-def _signed(service: Service, method: str, query: Mapping[str, list[str]]) -> Held:
-    """The sandbox whose token has signed this address. Without a sandbox's id in it, all are tried."""
-    operation = {"GET": "read", "POST": "write"}.get(method)
-    path, user, given = (query.get(name, [""])[0] for name in ("path", "username", "signature"))
-    expires = query.get("signature_expiration", [""])[0]
-    if operation is None or (expires and not (expires.isascii() and expires.isdigit() and len(expires) < 12)):
-        raise Refused(401, "unauthorized", "the signature of this address is for another operation, or malformed")
-    for held in service.sandboxes.of_any_key():
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Signed:
+    """A signed address, taken apart.
+
+    Attributes:
+        begun: The hash of all that stands before the token.
+        expires: What stands after it; "" for nothing.
+        digest: What the whole hash has to be.
+    """
+
+    begun: Any
+    expires: str
+    digest: bytes
+
+    @classmethod
+    def of(cls, method: str, query: bytes) -> _Signed:
+        """Check all that can be checked without a token, and hash the path once.
+
+        Raises:
+            Refused: 401 if no sandbox can have signed this address.
+        """
+        try:
+            given = parse_qs(query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+        except ValueError:
+            raise Refused(401, "unauthorized", "the signed address has too many parameters") from None
+        operation = {"GET": "read", "POST": "write"}.get(method)
+        path, user, expires, signature = (
+            given.get(name, [""])[0] for name in ("path", "username", "signature_expiration", "signature")
+        )
+        found = _SIGNATURE.fullmatch(signature)
+        if operation is None or found is None or _EXPIRES.fullmatch(expires) is None:
+            raise Refused(401, "unauthorized", "the signature of this address is for another operation, or malformed")
+        if len(path) > _MOST_PATH_CHARS or len(user) > _MOST_USER_CHARS:
+            raise Refused(414, "bad_path", f"a signed path must have at most {_MOST_PATH_CHARS} characters")
+        if expires and int(expires) < time.time():
+            raise Refused(401, "unauthorized", "the signature of this address has expired")
+        try:
+            digest = binascii.a2b_base64(found[1] + "=")
+        except binascii.Error:
+            raise Refused(401, "unauthorized", "the signature of this address is malformed") from None
+        signed = f"{path}:{operation}:{user}:".encode("utf-8", "surrogatepass")
+        return cls(hashlib.sha256(signed), expires, digest)
+
+    def is_by(self, token: str) -> bool:
+        """Return whether this token has signed it. Nothing that a caller chose the length of is hashed here."""
+        whole = self.begun.copy()
+        whole.update(f"{token}:{self.expires}".encode() if self.expires else token.encode())
+        return hmac.compare_digest(whole.digest(), self.digest)
+
+
+def _find_signer(service: Service, address: _Signed, sandbox_id: str, tries: Rate) -> Held:
+    """The sandbox whose token has signed this address.
+
+    SDKs that know this server by one address send no id with it, so that all tokens have to be compared. Failures of
+    that are bounded over time; an address that is good costs none of them.
+
+    Raises:
+        Refused: 401 if there is none, 429 if too many wrong addresses came.
+    """
+    if sandbox_id:
+        named = service.sandboxes.find(sandbox_id)
+        candidates = [] if named is None else [named]
+    else:
+        count = len(service.sandboxes)
+        wait_s = tries.take(min(count, _TRIES_A_SECOND))
+        if wait_s:
+            told = "too many wrong signatures came; ask again later, or name the sandbox by the header E2b-Sandbox-Id"
+            raise Refused(429, "busy", told, retry_after_s=wait_s)
+        candidates = list(service.sandboxes.of_any_key())
+    for held in candidates:
         state = held.state.get(WIRE)
-        if not isinstance(state, State):
-            continue
-        parts = [path, operation, user, state.token, *([expires] if expires else [])]
-        digest = hashlib.sha256(":".join(parts).encode("utf-8", "surrogatepass")).digest()
-        signature = "v1_" + base64.b64encode(digest).rstrip(b"=").decode()
-        if hmac.compare_digest(signature.encode(), given.rstrip("=").encode("utf-8", "surrogatepass")):
-            if expires and int(expires) < time.time():
-                raise Refused(401, "unauthorized", "the signature of this address has expired")
+        if isinstance(state, State) and address.is_by(state.token):
+            if not sandbox_id:
+                tries.give_back(count)
             return held
     raise Refused(401, "unauthorized", "the signature of this address is of no sandbox that lives")
 
