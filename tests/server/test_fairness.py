@@ -74,3 +74,27 @@ def test_a_key_that_keeps_sandboxes_leaves_room_to_another_key(tmp_path):
 
     assert statuses == [201] * 4 + [429] * 4
     assert other == [201] * 3 + [429]
+
+
+def test_a_key_that_searches_its_output_keeps_no_thread_from_another_key(tmp_path):
+    long_line = {"code": "print('x' * (30 << 20))", "limits": {"output_bytes": 64 << 20}, "mode": "script"}
+    with shared(tmp_path) as there:
+        paths = {
+            name: f"/v1/executions/{client.post('/v1/run', json=long_line).json()['execution_id']}/search?text=yy"
+            for name, client in (("ada", there.ada), ("bob", there.bob))
+        }
+        answered = []
+        threads = [
+            threading.Thread(target=lambda: answered.append(there.ada.get(paths["ada"]).status_code)) for _ in range(90)
+        ]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: answered)
+        other = there.bob.get(paths["bob"])
+        before = len(answered)
+        for thread in threads:
+            thread.join()
+
+    assert (other.status_code, other.json()) == (200, {"lines": []})
+    assert before < 60
+    assert set(answered) == {200}

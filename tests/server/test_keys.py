@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import stat
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -79,6 +80,20 @@ async def test_a_new_key_is_known_at_once(store):
 
     secret, key = store.create("ada", ["run"], Quotas())
     await asyncio.sleep(0.3)
+
+    assert await keys.find(secret) == key
+
+
+async def test_keys_are_read_while_all_threads_for_requests_are_busy(store):
+    keys, may_end = Keys(token=TOKEN, store=store), threading.Event()
+    secret, key = store.create("ada", ["run"], Quotas())
+    busy = [asyncio.ensure_future(asyncio.to_thread(may_end.wait, 30)) for _ in range(200)]
+    try:
+        async with asyncio.timeout(20):
+            await keys.refresh()
+    finally:
+        may_end.set()
+        await asyncio.gather(*busy)
 
     assert await keys.find(secret) == key
 

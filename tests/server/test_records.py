@@ -1,6 +1,7 @@
 """Executions that are kept: within bounds, each for its key, and fairly between keys."""
 
 import dataclasses
+import random
 import time
 
 import pytest
@@ -109,6 +110,55 @@ async def test_lines_are_found_over_the_edges_of_pages(ran):
     whole = ran.outputs["stdout"].read(0, 1 << 30)
     assert [(each.number, each.line) for each in found] == [(77778, "line 77777")]
     assert whole[found[0].offset :].startswith(b"line 77777\n")
+
+
+class Printed:
+    """An output of some bytes, which counts how often it is read."""
+
+    def __init__(self, data):
+        self.data, self.reads = data, 0
+
+    def read(self, offset, size):
+        self.reads += 1
+        return self.data[offset : offset + size]
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 7, 64])
+def test_a_search_finds_what_a_look_at_each_line_finds_wherever_pages_end(monkeypatch, page):
+    monkeypatch.setattr(module, "_PAGE", page)
+    chance = random.Random(page)
+    for _ in range(400):
+        data = bytes(chance.choices(b"ab\n", weights=(5, 3, 2), k=chance.randrange(40)))
+        text = bytes(chance.choices(b"ab", k=chance.randrange(1, 5)))
+        begun, there = 0, []
+        for number, line in enumerate(data.split(b"\n"), 1):
+            if text in line:
+                there.append((number, begun, line.decode()[:5]))
+            begun += len(line) + 1
+
+        found = [(each.number, each.offset, each.line) for each in module._matches(Printed(data), text, 5)]
+
+        assert found == there, (data, text)
+
+
+def test_a_search_in_one_long_line_looks_at_each_byte_once():
+    def steps(size):
+        output, seen = Printed(b"x" * size), 0
+
+        class Page(bytes):
+            def __radd__(self, other):
+                nonlocal seen
+                seen += len(other) + len(self)
+                return bytes(other) + bytes(self)
+
+        read = output.read
+        output.read = lambda offset, most: Page(read(offset, most))
+        assert list(module._matches(output, b"yy", 100)) == []
+        return seen
+
+    few, many = steps(4 << 20), steps(32 << 20)
+
+    assert many < 9 * few
 
 
 async def test_a_search_is_bounded_in_lines_and_their_length(ran):

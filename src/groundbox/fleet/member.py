@@ -62,6 +62,7 @@ from groundbox.fleet.joining import (
 from groundbox.fleet.snapshots import MOST_BYTES, Snapshots, SnapshotsUnavailable
 from groundbox.remote.transport import Transport, address_of
 from groundbox.sandbox.environments import store
+from groundbox.sandbox.threads import run_for_host
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import json_reply
@@ -294,7 +295,7 @@ class Membership:
     async def _join(self) -> None:
         self._boot_id = secrets.token_hex(16)
         self._key, self._number = gateway_key(self._secret, self._boot_id), 0
-        environment = await asyncio.to_thread(environment_digest, self._service.settings.environment)
+        environment = await run_for_host(environment_digest, self._service.settings.environment)
         asked = JoinAsked(
             boot_id=self._boot_id,
             name=self.name,

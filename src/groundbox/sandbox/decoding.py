@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
+
+from groundbox.sandbox.threads import FairThreads
 
 T = TypeVar("T")
 
-_Threads = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor]
+_Threads = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, FairThreads]
 _MESSAGES: Final = _Threads()
 _TRACES: Final = _Threads()
 """Of each event loop; they end with their loop. A process made by fork has loops, and so threads, of its own."""
@@ -39,5 +40,5 @@ def _in_turn(threads: _Threads, function: Callable[..., T], *arguments: object) 
     loop = asyncio.get_running_loop()
     thread = threads.get(loop)
     if thread is None:
-        thread = threads[loop] = ThreadPoolExecutor(1, thread_name_prefix="groundbox-decoding")
+        thread = threads[loop] = FairThreads(1, share=1, name="groundbox-decoding")
     return loop.run_in_executor(thread, function, *arguments)

@@ -26,6 +26,7 @@ from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.pool import LARGEST, Checkout, Pool
 from groundbox.sandbox.readahead import Mapped, read_ahead
 from groundbox.sandbox.template import Recipe, Shape, Template
+from groundbox.sandbox.threads import run_for_host
 from groundbox.sandbox.uids import UidRange
 from groundbox.sandbox.worker import Worker
 
@@ -113,7 +114,7 @@ class Engine:
 
     def __init__(self) -> None:
         self._templates: dict[Recipe, asyncio.Task[Template]] = {}
-        self._tracers: dict[Path, asyncio.Task[Path | None]] = {}
+        self._tracers: dict[Path, asyncio.Future[Path | None]] = {}
         self._recipes: dict[Setup, tuple[str, Recipe]] = {}
         self._pools: dict[tuple[Recipe, Shape, bool], Pool] = {}
         self._pool_of: weakref.WeakKeyDictionary[Worker, Pool] = weakref.WeakKeyDictionary()
@@ -295,7 +296,7 @@ class Engine:
         """One attempt at a time, which goes on for the others where a caller is cancelled."""
         task = self._tracers.get(environment.path)
         if task is None:
-            task = asyncio.create_task(asyncio.to_thread(tracer.for_a_trace, environment))
+            task = run_for_host(tracer.for_a_trace, environment)
             self._tracers[environment.path] = task
             task.add_done_callback(lambda _: self._tracers.pop(environment.path, None))
         return await asyncio.shield(task)

@@ -7,6 +7,7 @@ stream and SPILL_TOTAL_BYTES for all results of this process that are still held
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import threading
@@ -131,11 +132,7 @@ class Output:
         """`size` bytes from `offset` of all that was written."""
         if self._spill is None:
             return bytes(self._kept[offset : offset + size])
-        end = self._spill.tell()
-        self._spill.seek(offset)
-        data = self._spill.read(size)
-        self._spill.seek(end)
-        return data
+        return os.pread(self._spill.fileno(), size, offset)  # several threads may read at once
 
     def search(self, pattern: str, most: int = 100) -> list[Match]:
         """The first `most` lines that match the regular expression `pattern`."""

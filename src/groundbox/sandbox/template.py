@@ -24,6 +24,7 @@ from groundbox.limits import Limits
 from groundbox.sandbox import gvisor
 from groundbox.sandbox.languages import GUEST_PATH
 from groundbox.sandbox.report import Ended
+from groundbox.sandbox.threads import run_for_host
 from groundbox.sandbox.worker import START_S, Worker
 
 _BOOT: Final = Path(__file__).parents[1] / "template" / "boot.py"
@@ -404,7 +405,7 @@ class Template:
     async def retire(self) -> None:
         """`close`, and the loop goes on while the processes end."""
         self._let_go()
-        await asyncio.to_thread(self._end)
+        await run_for_host(self._end)
         self._forget_all()
 
     @property

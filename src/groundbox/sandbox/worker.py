@@ -28,6 +28,7 @@ from groundbox.sandbox.gvisor import InnerGroup
 from groundbox.sandbox.readahead import LOOK_S, MAPPED_BYTES, Mapped, mapped_code, pid_of
 from groundbox.sandbox.report import Ended, Load, Order, Report
 from groundbox.sandbox.screening import HERE_BYTES, Screen, screened
+from groundbox.sandbox.threads import run_for_host
 from groundbox.sandbox.workdir import Workdir
 
 _READ: Final = 1 << 18
@@ -320,7 +321,7 @@ class Worker:
         ):  # the group has gone; when the interpreter ends, no thread begins
             if self.cgroup.memory_bytes() < MAPPED_BYTES or (pid := pid_of(self._pidfd)) is None:
                 return
-            look = self._loop.run_in_executor(None, mapped_code, pid)
+            look = run_for_host(mapped_code, pid)
             await asyncio.wait([look], timeout=LOOK_S)
             if look.done():
                 self.code = look.result()

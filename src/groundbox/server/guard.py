@@ -26,6 +26,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote
 
+from groundbox.sandbox.threads import working_for
 from groundbox.server.keys import OWNER, Key, Keys
 from groundbox.server.metrics import Metrics
 from groundbox.server.refusals import Refused, refusal_of
@@ -135,6 +136,7 @@ class Guard:
         key: Key | None = None
         try:
             key = await self._entered(scope)
+            working_for.set(key.id)
             if scope["type"] == "http":
                 _check_announced(scope, self._service.settings)
                 large = self._large if scope["method"] == "POST" else None  # others are not decoded

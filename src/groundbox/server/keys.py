@@ -22,14 +22,17 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from groundbox.errors import ExtraMissing, GroundboxError, InvalidArgument
 from groundbox.server.refusals import Refused
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 SCOPES: Final = ("run", "ask", "network", "metrics", "admin")
 """`run`: programs, sandboxes, files. `ask`: questions to the server's model, which cost what the model costs.
@@ -142,6 +145,8 @@ class Keys:
         self._vouched: dict[str, Key] = {}
         self._ran: dict[str, int] | None = None
         self._reading = asyncio.Lock()
+        # No work for keys goes there, so that nothing that a key asks for keeps keys from being read.
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="groundbox-keys")
         self._asking: set[asyncio.Task[None]] = set()
 
     @property
@@ -258,7 +263,7 @@ class Keys:
         async with self._reading:
             spent = {usage.key_id: usage.take() for usage in self._usage.values() if usage.unsaved}
             try:
-                keys, used = await asyncio.to_thread(self._store.exchange, spent, _today())
+                keys, used = await self._in_thread(self._store.exchange, spent, _today())
             except Exception as error:  # whatever a driver raises: reading has to go on, or nobody is revoked any more
                 for key_id, (cpu_s, size) in spent.items():
                     self._usage[key_id].give_back(cpu_s, size)
@@ -278,7 +283,7 @@ class Keys:
         """Count what other servers of this database ran against the quotas by the minute here."""
         ran = {usage.key_id: runs for usage in self._usage.values() if (runs := usage.take_runs())}
         try:
-            totals = await asyncio.to_thread(store.share_runs, ran, _today())
+            totals = await self._in_thread(store.share_runs, ran, _today())
         except Exception as error:  # as when keys are read
             for key_id, runs in ran.items():
                 self._usage[key_id].give_back_runs(runs)
@@ -289,6 +294,9 @@ class Keys:
             elsewhere = total - before.get(key_id, 0) - ran.get(key_id, 0)
             if elsewhere > 0 and (key := self._by_id.get(key_id)) is not None:
                 self.usage(key_id).ran_elsewhere(elsewhere, key.quotas)
+
+    def _in_thread(self, call: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
 
     async def keep_reading(self) -> None:
         """Refresh for as long as the server runs."""

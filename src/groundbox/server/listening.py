@@ -31,6 +31,7 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol  # of httptools where that is installed, else of h11
 
 from groundbox.errors import InvalidArgument
+from groundbox.sandbox.threads import FairThreads
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CLOSING_S: Final = 5
@@ -360,6 +361,10 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         """Say that it is ready, when it is."""
+        total = min(32, (os.cpu_count() or 1) + 4)  # as the interpreter's own
+        asyncio.get_running_loop().set_default_executor(
+            FairThreads(total, share=(total + 1) // 2, name="groundbox-work")
+        )
         await super().startup(sockets=sockets)
         if self._stop is not None:
             self._waiting = asyncio.create_task(self._end_when(self._stop))
