@@ -113,12 +113,14 @@ adapters: setup .venv-adapters/stamp
 IN_CLIENTS := .venv-clients/bin/python -m pytest $(SPREAD)
 
 clients: setup .venv-clients/stamp .venv-adapters/stamp
-	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires tests/server/console tests/jupyter tests/packaging/test_deploy.py $(ARGS)
+	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires tests/server/protocols tests/server/console \
+		tests/jupyter tests/packaging/test_deploy.py $(ARGS)
 	$(if $(ARGS),,PYTHONPATH=src $(IN_ADAPTERS) tests/server/wires/test_mcp.py)
 
 .venv-clients/stamp: requirements/clients.txt tests/server/wires/js/package-lock.json .venv/stamp
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-clients
 	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-clients/bin/python requirements/clients.txt
+	cp -R .venv/lib/python*/site-packages/groundbox-*.dist-info .venv-clients/lib/python*/site-packages/  # its entry points
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/server/wires/js; \
 		else echo "clients: no npm here, so that the SDKs in JavaScript are not driven" >&2; fi
 	@touch $@

@@ -318,9 +318,10 @@ GUARDS: Final = (
         "proxy-authorization proxy-connection",
         _NO_SECRET,
     ),
+    _fleet("secrets of clients stay at the gateway: cookie", "gateway", " cookie ", " ", _NO_SECRET),
     *(
-        _fleet(f"secrets of clients stay at the gateway: {header}", "gateway", f" {header} ", " ", _NO_SECRET)
-        for header in ("x-api-key", "x-auth-token", "open-sandbox-api-key", "cookie")
+        _fleet(f"secrets of clients stay at the gateway: *{end}", "gateway", f'b"{end}"', 'b"-none"', _NO_SECRET)
+        for end in ("-api-key", "-auth-token")
     ),
     _fleet(
         "secrets of clients stay at the gateway: X-Access-Token",
@@ -653,20 +654,20 @@ GUARDS: Final = (
     _fleet(
         "an endpoint of OpenSandbox is told with the client's key",
         "gateway",
-        'if answer.status == 200 and routing.ENDPOINT.fullmatch(scope["path"]):',
+        'if answer.status == 200 and (rewrite := self._rewrite_of(scope["path"])) is not None:',
         "if False:",
         "test_protocols.py::test_sandboxes_of_opensandbox_are_reached_through_the_gateway_by_their_endpoints",
     ),
     Guard(
         "a node tells no proof of its gateway",
-        "src/groundbox/server/wires/opensandbox.py",
+        "src/groundbox/protocols/opensandbox.py",
         'headers = {} if "groundbox.fleet" in request.scope else _key_sent(request.headers)',
         "headers = _key_sent(request.headers)",
         ["fleet/test_protocols.py::test_a_node_does_not_tell_what_its_gateway_brought"],
     ),
     Guard(
         "tokens of other keys' submissions",
-        "src/groundbox/server/wires/judge0.py",
+        "src/groundbox/protocols/judge0.py",
         "return submission if submission is not None and submission.key_id == key.id else None",
         "return submission",
         ["fleet/test_protocols.py::test_submissions_of_another_key_are_not_found"],

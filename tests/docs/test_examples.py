@@ -16,7 +16,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ADAPTERS = sorted((ROOT / "docs" / "adapters").glob("*.md"))
 """Their examples need frameworks, and run with these: tests/agent/adapters."""
 SERVED = "127.0.0.1:8000"
-"""Examples that ask a server run with one, and with the clients of others: tests/server/wires/test_pages.py."""
+"""Examples that ask a server run with one, and with the clients of others: tests/server/protocols/test_pages.py."""
 FLEET = "10.0.0.1:8000"
 """Those that ask a fleet run with one: tests/fleet/test_restoring.py."""
 

@@ -24,6 +24,8 @@ from groundbox.fleet.joining import signed
 
 TOKEN = "a-key-of-some-length-for-tests"
 SECRET = "a-join-secret-of-some-length"
+PROTOCOLS = ("containers", "judge0", "opensandbox", "piston")
+"""Those that are off by default and that a gateway can pass on."""
 
 
 class Process:
@@ -70,22 +72,24 @@ class Process:
 class Fleet:
     """A gateway with nodes, whose leases are short."""
 
-    def __init__(self, folder, catalogue=None, lease_s=1.5):
+    def __init__(self, folder, catalogue=None, lease_s=1.5, protocols=PROTOCOLS):
         self.folder, self.lease_s = Path(folder), lease_s
         self.catalogue = catalogue or self.folder / "fleet.db"
         self.environ = {"GROUNDBOX_API_KEY": TOKEN, "GROUNDBOX_JOIN_SECRET": SECRET}
         self.processes = []
+        self.protocols = [word for name in protocols for word in ("--protocol", name)]
         self.token, self.secret = TOKEN, SECRET
         self.gateway = self.start_gateway()
         self.nodes = {}
 
     def start_gateway(self, *options):
         command = ["gateway", "--catalogue", self.catalogue, "--port", 0, "--lease-s", self.lease_s]
-        command += ["--keys", self.folder / "keys.db", *options]
+        command += ["--keys", self.folder / "keys.db", *self.protocols, *options]
         return self._started(command, f"gateway-{len(self.processes)}.log")
 
     def start_node(self, name, *options, environ=None, gateway=None):
-        command = ["serve", "--port", 0, "--join", (gateway or self.gateway).url, "--node-name", name, *options]
+        command = ["serve", "--port", 0, "--join", (gateway or self.gateway).url, "--node-name", name]
+        command += [*self.protocols, *options]
         self.nodes[name] = self._started(command, f"{name}-{len(self.processes)}.log", environ)
         return self.nodes[name]
 
@@ -172,7 +176,7 @@ class Tap:
     def asked(self, **changed):
         """Its message by which it joins."""
         told = {"boot_id": self.boot_id, "name": self.name, "url": self.url, "version": "1", "environment": "e"}
-        return {**told, "load": {"at_once": 8, "most_sandboxes": 100}, **changed}
+        return {**told, "load": {"at_once": 8, "most_sandboxes": 100, "protocols": PROTOCOLS}, **changed}
 
     def join(self, **changed):
         """Join; its tag."""

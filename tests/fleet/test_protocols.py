@@ -12,6 +12,8 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed her
 from groundbox.fleet.joining import dumped_key, gateway_key, proof
 from groundbox.server.keys import OWNER
 
+from .conftest import Tap
+
 PYTHON = 71  # Judge0's number
 
 
@@ -428,3 +430,45 @@ def test_what_no_single_rule_places_is_refused_by_name(client):
 
     assert {(each.status_code, each.json()["error"]["code"]) for each in answers} == {(404, "not_found")}
     assert "docs/fleet.md" in answers[0].json()["error"]["message"]
+
+
+# Protocols that are off by default
+
+
+def test_what_is_new_by_a_protocol_goes_to_nodes_that_speak_it(alone, taps):
+    [one] = taps("ada")
+    one.renew(protocols=[])
+    with alone.gateway.client() as client:
+        nobody = client.post("/api/v2/execute", json={})
+        listed = client.get("/opensandbox/sandboxes")
+        [two] = taps("bob")
+        asked = [client.post("/api/v2/execute", json={}).status_code for _ in range(6)]
+        asked += [client.get("/about").status_code for _ in range(6)]
+
+    assert (nobody.status_code, nobody.json()["error"]["code"]) == (503, "no_node")
+    assert "none was started with --protocol piston" in nobody.json()["error"]["message"]
+    assert (listed.status_code, listed.json()["items"]) == (200, [])
+    assert (set(asked), len(one.heard), len(two.heard)) == ({200}, 0, 12)
+
+
+def test_a_gateway_without_a_protocol_answers_that_it_is_not_there(fleet_of):
+    with fleet_of(protocols=()) as fleet:
+        paths = ("/submissions", "/api/v2/execute", "/opensandbox/sandboxes", "/v1/containers")
+        with fleet.gateway.client() as client:
+            answers = [client.post(path, json={}) for path in paths]
+
+    assert {(each.status_code, each.json()["error"]["code"]) for each in answers} == {(404, "not_found")}
+
+
+def test_a_gateway_passes_no_key_on_in_a_header_of_a_protocol_that_is_off(fleet_of):
+    with fleet_of(protocols=()) as fleet:
+        tap = Tap(fleet, "ada")
+        tap.join()
+        headers = {"X-Auth-Token": fleet.token, "OPEN-SANDBOX-API-KEY": fleet.token, "X-Kept": "yes"}
+        with fleet.gateway.client() as client:
+            answer = client.get(f"/v1/sandboxes/{tap.tag}{'0' * 32}", headers=headers)
+        tap.end()
+
+    assert answer.status_code == 200
+    assert [("x-kept", "yes") in heard.headers for heard in tap.heard] == [True]
+    assert fleet.token not in repr(tap.heard)

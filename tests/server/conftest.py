@@ -14,7 +14,11 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
+from groundbox.server.protocol import installed
+
 TOKEN = "a-key-of-some-length-for-tests"
+EVERY_PROTOCOL = [word for name in installed() for word in ("--protocol", name)]
+"""Options of `groundbox serve` that switch on every protocol that is off by default."""
 
 
 class Server:

@@ -23,11 +23,12 @@ import pytest
 
 from groundbox.server.application import application
 from groundbox.server.keys import OWNER, Keys, KeyStore, Quotas
+from groundbox.server.protocol import installed
 from groundbox.server.service import Service
 from groundbox.server.settings import Settings
 from groundbox.server.wires.e2b import access
 
-from .conftest import TOKEN, serving
+from .conftest import EVERY_PROTOCOL, TOKEN, serving
 
 PUBLIC = {"/livez", "/readyz"}
 PAGES = {"/", "/favicon.ico", "/login", "/console/login", "/console/logout", "/v1/ping"}
@@ -52,7 +53,7 @@ HOSTILE = {
 
 def routes():
     """Method, path with placeholders, and whether it is a WebSocket, of every route of the application."""
-    guard = application(Service(Settings(), Keys(token=None)))
+    guard = application(Service(Settings(protocols=installed()), Keys(token=None)))
     for route in guard._app._app.routes:
         for method in sorted(getattr(route, "methods", None) or {"WS"}):
             yield method, route.path
@@ -70,7 +71,7 @@ def guarded(tmp_path_factory):
     """A server of its own with small bounds."""
     folder = tmp_path_factory.mktemp("guarded")
     options = ("--keys", folder / "keys.db", "--audit", folder / "audit.jsonl", "--body-mib", 1, "--body-s", 3)
-    with serving(folder / "log", *options, "--log-json") as started:
+    with serving(folder / "log", *options, *EVERY_PROTOCOL, "--log-json") as started:
         started.folder = folder
         wait_for(lambda: asked(started, "GET", "/readyz")[0] == 200)
         yield started

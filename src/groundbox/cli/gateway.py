@@ -13,6 +13,7 @@ from groundbox.cli.serve import TOKEN, check_installed, log_to_stderr, tell_read
 from groundbox.errors import InvalidArgument
 
 _WHERE = {
+    "protocols": "--protocol",
     "host": "--host",
     "port": "--port",
     "lease_s": "--lease-s",
@@ -28,6 +29,9 @@ _WHERE = {
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, metavar="N", help="0 for a free one."
 )
 @click.option("--allow-name", multiple=True, metavar="NAME", help="A name that it may be asked by; repeatable.")
+@click.option(
+    "--protocol", multiple=True, metavar="NAME", help="A protocol to pass on, too; repeatable (docs/fleet.md)."
+)
 @click.option("--keys", metavar="FILE|URL", help="Where others' keys lie: a file of SQLite, or postgresql://…")
 @click.option(
     "--lease-s",
@@ -53,6 +57,7 @@ def gateway(
     host: str,
     port: int,
     allow_name: tuple[str, ...],
+    protocol: tuple[str, ...],
     keys: str | None,
     lease_s: float,
     outage_s: float,
@@ -70,7 +75,7 @@ def gateway(
     check_installed()
     log_to_stderr(as_json=log_json)
     try:
-        _serve(catalogue, host, port, allow_name, keys, lease_s, outage_s, body_mib)
+        _serve(catalogue, host, port, allow_name, protocol, keys, lease_s, outage_s, body_mib)
     except InvalidArgument as error:
         if error.argument not in _WHERE:
             raise
@@ -84,6 +89,7 @@ def _serve(
     host: str,
     port: int,
     names: tuple[str, ...],
+    protocols: tuple[str, ...],
     keys: str | None,
     lease_s: float,
     outage_s: float,
@@ -109,7 +115,7 @@ def _serve(
     nodes.nodes()  # a database that cannot be used is told now, as that of keys is
     if store is not None:
         store.all()
-    settings = Settings(hosts=names, body_bytes=body_mib * 1024 * 1024)
+    settings = Settings(hosts=names, protocols=tuple(dict.fromkeys(protocols)), body_bytes=body_mib * 1024 * 1024)
     with bound(host, port, may_be_public=True, secret=TOKEN) as listening:
         address = listening_address(str(listening.getsockname()[0]), int(listening.getsockname()[1]))
         roster = Roster(nodes, secret, address=address, outage_s=outage_s)

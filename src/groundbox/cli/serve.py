@@ -31,6 +31,7 @@ _WHERE: Final = {
     "port": "--port",
     "unix_socket": "--unix-socket",
     TOKEN: TOKEN,
+    "protocols": "--protocol",
     "runs_at_once": "--at-once",
     "sandboxes": "--sandboxes",
     "idle_s": "--idle-s",
@@ -52,6 +53,9 @@ _WHERE: Final = {
 @click.option("--unix-socket", type=Path, metavar="PATH", help="Listen there instead; only you may connect.")
 @click.option("--no-auth", is_flag=True, help="Ask for no key; on loopback or a unix socket only.")
 @click.option("--allow-name", multiple=True, metavar="NAME", help="A name that it may be asked by; repeatable.")
+@click.option(
+    "--protocol", multiple=True, metavar="NAME", help="A protocol to speak, too; repeatable (docs/serving.md)."
+)
 @click.option("--keys", metavar="FILE|URL", help="Where others' keys lie: a file of SQLite, or postgresql://…")
 @click.option("--join", metavar="URL", help="Be a node of the fleet of this gateway (docs/fleet.md).")
 @click.option("--node-name", metavar="NAME", help="In the fleet; by default the machine's name.")
@@ -77,6 +81,7 @@ def serve(
     port: int,
     unix_socket: Path | None,
     allow_name: tuple[str, ...],
+    protocol: tuple[str, ...],
     keys: str | None,
     join: str | None,
     node_name: str | None,
@@ -132,6 +137,7 @@ def serve(
             environment=environment,
             backend=backend,
             waive=waive,
+            protocols=tuple(dict.fromkeys(protocol)),
             hosts=[*allow_name, *([node_host] if node_host else [])],
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )

@@ -30,6 +30,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from groundbox.errors import InvalidArgument
 from groundbox.fleet import routing
 from groundbox.fleet.catalogue import TAG_DIGITS, Kept
 from groundbox.fleet.claims import Claims, name_of
@@ -46,7 +47,7 @@ from groundbox.fleet.operating import Operators
 from groundbox.fleet.passing_websockets import pass_on as pass_on_websocket
 from groundbox.fleet.reception import Reception, Timing
 from groundbox.fleet.roster import Peer, Roster, describe
-from groundbox.fleet.routing import Placing
+from groundbox.fleet.routing import Place
 from groundbox.fleet.sums import summed
 from groundbox.fleet.together import LIST_S, Together
 from groundbox.fleet.upstream import CONNECT_S, Broken, NotSent
@@ -55,10 +56,11 @@ from groundbox.server.guard import Guard
 from groundbox.server.key_routes import KeyRoutes
 from groundbox.server.keys import Key, Keys, KeyStore
 from groundbox.server.metrics import MEDIA_TYPE, Metrics
+from groundbox.server.protocol import Rewrite, load
 from groundbox.server.refusals import Refused, not_found, refusal_of
 from groundbox.server.replies import ClientGone, json_reply
 from groundbox.server.settings import Settings
-from groundbox.server.wires import opensandbox, sandboxfusion
+from groundbox.server.wires import sandboxfusion
 from groundbox.server.wires.e2b.access import DATA_PLANE
 
 logger = logging.getLogger(__name__)
@@ -69,12 +71,14 @@ _ONE: Final = re.compile(r"/v1/sandboxes/([0-9a-f]+)")
 _NOT_PASSED: Final = frozenset(
     f"""
     host connection keep-alive transfer-encoding te trailer upgrade expect content-length
-    proxy-authorization proxy-connection authorization x-api-key x-auth-token open-sandbox-api-key cookie x-xsrftoken
+    proxy-authorization proxy-connection authorization cookie x-xsrftoken
     origin sec-fetch-site sec-fetch-mode sec-fetch-dest
     {BOOT_HEADER} {KEY_HEADER} {RESTORE_HEADER} {RETRY_SAFE.decode()}
     """.encode().split()
 )
 """Headers of the client's connection, of its key, and those that the guard here has looked at."""
+_OF_KEYS: Final = (b"-api-key", b"-auth-token")
+"""Ends of the names of headers that contain a client's key in some protocol, also in one that is switched off."""
 _MOVED_S: Final = 5.0
 """Seconds that a gateway believes where a sandbox lives that was restored by another one, perhaps."""
 _MOST_MOVED: Final = 100_000
@@ -96,7 +100,17 @@ class Gateway:
     """
 
     def __init__(self, roster: Roster, keys: Keys, settings: Settings) -> None:
+        """Raises:
+        InvalidArgument: One of the settings' protocols cannot be used at a gateway.
+        """
         self.settings, self.keys, self.metrics, self.roster = settings, keys, Metrics(), roster
+        self.protocols = load(settings.protocols)
+        self._rules = {name: each.at_gateway for name, each in self.protocols.items() if each.at_gateway is not None}
+        for name in self.protocols.keys() - self._rules.keys():
+            raise InvalidArgument("protocols", f"{name!r} cannot be used at a gateway; its clients ask a node")
+        self._key_headers = frozenset(
+            header.encode() for each in self.protocols.values() for header in each.key_headers
+        )
         self._claims = Claims(roster)
         self._moved: dict[str, tuple[str, float]] = {}
         self._restoring: dict[str, asyncio.Lock] = {}
@@ -146,7 +160,7 @@ class Gateway:
 
     async def _forwarded(self, scope: Any, receive: Any, send: Any) -> None:
         key: Key = scope["groundbox.key"]
-        told = routing.named(scope)
+        told = routing.named(scope, self._rules)
         body = b""
         if scope["type"] == "http" and scope["path"] == routing.MCP:
             body = await _Body(scope, receive).whole()
@@ -157,15 +171,16 @@ class Gateway:
             await self._websocket(scope, receive, send, key, peer)
         elif peer is not None:
             await self._pass_on(scope, receive, send, key, peer)
-        elif (placing := routing.placing(scope, body)) is not None:
-            await self._place(scope, receive, send, key, placing)
+        elif (place := routing.placing(scope, body, self._rules)) is not None:
+            await self._place(scope, receive, send, key, place)
         elif scope["method"] in ("GET", "DELETE") and scope["path"] in routing.LISTS:
             await (await self._together.lists(scope, key))(scope, receive, send)
-        elif scope["method"] == "GET" and scope["path"] in routing.OPENSANDBOX_LISTS:
-            await (await self._together.pages(scope, key))(scope, receive, send)
-        elif scope["method"] == "GET" and scope["path"] == routing.SUBMISSIONS:
-            await (await self._together.submissions(scope, key))(scope, receive, send)
         else:
+            for name, rules in self._rules.items():
+                if (merge := rules.merged.get((scope["method"], scope["path"]))) is not None:
+                    answer = await merge(scope, self._together.nodes(key, name))
+                    await answer(scope, receive, send)
+                    return
             raise not_found("address at a gateway; docs/fleet.md lists those that are passed on")
 
     async def _of(self, told: str, scope: Any, key: Key) -> Peer | None:
@@ -282,9 +297,9 @@ class Gateway:
                     raise _lost(peer)
                 if answer.status == 204 and scope["method"] == "DELETE" and (found := _ONE.fullmatch(scope["path"])):
                     await self.roster.forget(found[1])
-                if answer.status == 200 and routing.ENDPOINT.fullmatch(scope["path"]):
+                if answer.status == 200 and (rewrite := self._rewrite_of(scope["path"])) is not None:
                     told = b"".join([part async for part in answer.parts()])
-                    told = opensandbox.endpoint_behind(told, _headers_of(scope))
+                    told = rewrite(told, _headers_of(scope))
                     await _send(send, 200, [each for each in answer.headers if each[0] != b"content-length"], told)
                 else:
                     await _answer(answer, body, send)
@@ -301,9 +316,15 @@ class Gateway:
                 raise _lost(peer) from None
             raise _unreachable(peer, str(error), began=True) from None
 
-    async def _place(self, scope: Any, receive: Any, send: Any, key: Key, placing: Placing) -> None:
+    def _rewrite_of(self, path: str) -> Rewrite | None:
+        for rules in self._rules.values():
+            if (rewrite := rules.rewrite_of(path)) is not None:
+                return rewrite
+        return None
+
+    async def _place(self, scope: Any, receive: Any, send: Any, key: Key, place: Place) -> None:
         """Send something new to a node that has room; to another one where it is certain that nothing began."""
-        if placing.is_run:
+        if place.placing.is_run:
             self.keys.usage(key.id).begin_run(key.quotas)
         body = _Body(scope, receive)
         whole = await body.whole()
@@ -313,9 +334,10 @@ class Gateway:
                 key = self._as_sent(key, there, makes=False)
                 await _attended(self._passed_on(scope, send, key, there, body.again(whole)), body)
                 return
-        await _attended(self._placed(scope, send, key, body, whole, placing), body)
+        await _attended(self._placed(scope, send, key, body, whole, place), body)
 
-    async def _placed(self, scope: Any, send: Any, key: Key, body: _Body, whole: bytes, placing: Placing) -> None:
+    async def _placed(self, scope: Any, send: Any, key: Key, body: _Body, whole: bytes, place: Place) -> None:
+        placing, protocol = place
         makes, stays = placing.makes, int(placing.stays)
         headers = dict(scope["headers"])
         environment = routing.environment_of(whole) if makes else None
@@ -325,7 +347,7 @@ class Gateway:
         broken = 0
         refusal: tuple[int, list[tuple[bytes, bytes]], bytes] | None = None
         while True:
-            peer, is_bound = await self._target(name, environment, tried, may_repeat=may_repeat)
+            peer, is_bound = await self._target(name, environment, tried, protocol, may_repeat=may_repeat)
             if peer is None:
                 break
             tag = peer.node.tag
@@ -339,7 +361,7 @@ class Gateway:
             peer.going += 1
             peer.begin_making(key.id, stays)
             try:
-                may_go = (may_repeat or not is_bound) and self.roster.has_other(peer, environment, tried)
+                may_go = (may_repeat or not is_bound) and self.roster.has_other(peer, environment, tried, protocol)
                 connect_s = _OTHERS_S if may_go else CONNECT_S
                 asked = self._asked(scope, sent_key, peer, whole, connect_s=connect_s, may_move=may_repeat)
                 async with asked as answer:
@@ -382,10 +404,12 @@ class Gateway:
         if refusal is not None:
             await _send(send, *refusal)
             return
-        raise self._no_node(tried)
+        raise self._no_node(tried, protocol)
 
-    def _no_node(self, tried: Mapping[str, str]) -> Refused:
+    def _no_node(self, tried: Mapping[str, str], protocol: str | None = None) -> Refused:
         told = "; ".join(f"{self._name(tag)}: {why}" for tag, why in tried.items())
+        if not any(each.speaks(protocol) for each in self.roster.alive):
+            told = f"none was started with --protocol {protocol}"
         return Refused(503, "no_node", f"no node can take this now{f' ({told})' if told else ''}", retry_after_s=1.0)
 
     async def _keep(self, answer: Any, key: Key, peer: Peer, asked: bytes, send: Any) -> None:
@@ -399,7 +423,13 @@ class Gateway:
         await _send(send, answer.status, [*answer.headers, (ON_LOST.encode(), b"restore")], told)
 
     async def _target(
-        self, name: str | None, environment: str | None, tried: Mapping[str, str], *, may_repeat: bool
+        self,
+        name: str | None,
+        environment: str | None,
+        tried: Mapping[str, str],
+        protocol: str | None,
+        *,
+        may_repeat: bool,
     ) -> tuple[Peer | None, bool]:
         """The node to send something new to, or None; and whether a request of its name was sent there before.
 
@@ -408,7 +438,7 @@ class Gateway:
         """
         tag = await self._claims.known(name) if name is not None else None
         if tag is None:
-            peer = self.roster.placed(environment, tried)
+            peer = self.roster.placed(environment, tried, protocol)
             if name is None or peer is None:
                 return peer, False
             tag = await self._claims.claim(name, peer.node.tag)
@@ -425,7 +455,7 @@ class Gateway:
             raise Refused(503, "run_lost", told)
         assert name is not None  # it had a tag
         await self._claims.give_up(name, even_shared=True)
-        peer = self.roster.placed(environment, tried)
+        peer = self.roster.placed(environment, tried, protocol)
         if peer is None:
             return None, False
         other = self.roster.get(await self._claims.claim(name, peer.node.tag))
@@ -488,6 +518,7 @@ class Gateway:
             (name, value)
             for name, value in scope["headers"]
             if name not in _NOT_PASSED and (name != b"x-access-token" or value.startswith(_TOKEN_PREFIX))
+            if not name.endswith(_OF_KEYS) and name not in self._key_headers
         ]
         if key is not _BY_TOKEN:
             headers += [
@@ -740,4 +771,12 @@ def application(gateway: Gateway, *, secret: bytes, timing: Timing, own_host: st
         await (app if is_mine else gateway.forward)(scope, receive, send)
 
     public = ("/livez", "/readyz", "/v1/ping", "/v1/fleet/join", "/v1/fleet/renew", "/v1/fleet/leave")
-    return Guard(divided, gateway, own_host=own_host, over_unix=False, public=public, admissions=[_admit_tokens])
+    return Guard(
+        divided,
+        gateway,
+        own_host=own_host,
+        over_unix=False,
+        public=public,
+        admissions=[_admit_tokens],
+        key_headers=[header for each in gateway.protocols.values() for header in each.key_headers],
+    )

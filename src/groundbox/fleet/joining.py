@@ -74,6 +74,7 @@ class Load(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     most_sandboxes: Count = 0
     of_keys: Annotated[dict[str, Count], msgspec.Meta(max_length=100_000)] = {}
     environments: Annotated[list[str], msgspec.Meta(max_length=1000)] = []
+    protocols: Annotated[list[str], msgspec.Meta(max_length=100)] = []
 
 
 class JoinAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -269,6 +269,7 @@ class Membership:
             most_sandboxes=service.settings.sandboxes,
             of_keys=of_keys,
             environments=sorted(store.names())[:1000],
+            protocols=list(service.settings.protocols),
         )
 
     async def _keep(self) -> None:

@@ -106,11 +106,17 @@ class Peer:
         """Whether its lease goes on, as far as is known; one that is neither alive nor lost may be either."""
         return not self.is_lost and time.monotonic() < max(self.ends, self.told_ends)
 
-    def takes(self, environment: str | None) -> bool:
+    def takes(self, environment: str | None, protocol: str | None = None) -> bool:
         """Whether new sandboxes may be made there."""
         load = self.node.load
         has_it = environment is None or environment in load.get("environments", (environment,))
-        return self.is_alive and self.node.state == READY and not load.get("problem") and has_it
+        return (
+            self.is_alive and self.node.state == READY and not load.get("problem") and has_it and self.speaks(protocol)
+        )
+
+    def speaks(self, protocol: str | None) -> bool:
+        """Return True if a protocol is switched on there; None stands for what every node speaks."""
+        return protocol is None or protocol in self.node.load.get("protocols", ())
 
     def load(self) -> float:
         """How busy it is, as a share of what it can do."""
@@ -176,10 +182,12 @@ class Roster:
         """The boot with this tag, alive or not, or None where there never was one."""
         return self._peers.get(tag) or self._over.get(tag)
 
-    def placed(self, environment: str | None, tried: Iterable[str]) -> Peer | None:
+    def placed(self, environment: str | None, tried: Iterable[str], protocol: str | None = None) -> Peer | None:
         """A node for something new; None where no other one than those `tried`, by tag, can take it."""
         done = frozenset(tried)
-        takers = [each for each in self._peers.values() if each.node.tag not in done and each.takes(environment)]
+        takers = [
+            each for each in self._peers.values() if each.node.tag not in done and each.takes(environment, protocol)
+        ]
         late = time.monotonic() + self.catalogue.lease_s / 2
         there = [each for each in takers if not each.upstream.is_silent and each.ends > late] or takers
         free = [each for each in there if not each.is_full()] or there
@@ -187,10 +195,10 @@ class Roster:
             return None
         return min(self._random.sample(free, min(_SAMPLE, len(free))), key=Peer.load)
 
-    def has_other(self, peer: Peer, environment: str | None, tried: Iterable[str]) -> bool:
+    def has_other(self, peer: Peer, environment: str | None, tried: Iterable[str], protocol: str | None = None) -> bool:
         """Whether something new could go to another node than `peer` and those `tried`."""
         done = {*tried, peer.node.tag}
-        return any(each.node.tag not in done and each.takes(environment) for each in self._peers.values())
+        return any(each.node.tag not in done and each.takes(environment, protocol) for each in self._peers.values())
 
     async def call(self, call: Callable[[], _T], *, most_s: float | None = None) -> _T:
         """What a call of the catalogue gives.

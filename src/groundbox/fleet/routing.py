@@ -1,8 +1,9 @@
-"""Paths of all protocols that a gateway passes on, by what it does with them, and the ids that say where to.
+"""Paths that a gateway passes on, by what it does with them, and the ids that say where to.
 
 A request goes to a node by one rule: an id in it begins with the digits of the node's boot (a tag, `catalogue.py`). The
 id stands in the path; for E2B's data plane and MCP in a header; for MCP without sessions in the arguments of a call.
 What names nothing yet is placed, put together of all nodes' answers, or asked anywhere. Nothing is sent here.
+Protocols that are switched on bring rules of their own (`AtGateway`), which are asked after those of every gateway.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from groundbox.agent.mcp import SESSIONS as MCP_SESSIONS
 from groundbox.fleet.catalogue import TAG_DIGITS
+from groundbox.server.protocol import AtGateway, Placing
 from groundbox.server.wires.e2b.access import DATA_PLANE
 
 E2B_ID: Final = b"e2b-sandbox-id"
@@ -22,18 +24,12 @@ E2B_ID: Final = b"e2b-sandbox-id"
 MCP: Final = "/mcp"
 OPENENV: Final = "/openenv/ws"
 """A WebSocket that is an episode with a sandbox of its own."""
-SUBMISSIONS: Final = "/submissions/batch"
 SESSIONS: Final = "/api/sessions"
-OPENSANDBOX_LISTS: Final = ("/opensandbox/sandboxes", "/opensandbox/v1/sandboxes")
-ENDPOINT: Final = re.compile(r"/opensandbox/(?:v1/)?sandboxes/[0-9a-f]+/endpoints/\d+")
 _MCP_SESSION: Final = b"mcp-session-id"
 _MCP_VERSION: Final = b"mcp-protocol-version"
-_ID: Final = re.compile(rf"(?:^|/)(?:cntr_)?([0-9a-f]{{{TAG_DIGITS + 32}}})(?=$|[/?])")
-_TOKEN: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_OF_SUBMISSION: Final = re.compile(rf"/submissions/({_TOKEN.pattern})")
+_ID: Final = re.compile(rf"(?:^|/)(?:[a-z]{{1,16}}_)?([0-9a-f]{{{TAG_DIGITS + 32}}})(?=$|[/?])")
 _ANYWHERE: Final = re.compile(
-    r"/v1/(?:languages|environments|openapi\.json)|/api/v2/(?:runtimes|packages)|/run_code/languages"
-    r"|/languages(?:/\d{1,9})?|/statuses|/about|/config_info"
+    r"/v1/(?:languages|environments|openapi\.json)|/run_code/languages"
     r"|/api|/api/kernelspecs(?:/[^/]{1,200})?"
     r"|/openenv/(?:state|schema|metadata|health|openapi\.json)"
 )
@@ -41,31 +37,21 @@ _MOST_LOOKED_AT: Final = 1024 * 1024
 """Bodies over this are not looked into: nothing else goes on while one is decoded."""
 
 
-class Placing(NamedTuple):
-    """What a request for something new is to a gateway.
+class Place(NamedTuple):
+    """A Placing, and the protocol that a node must speak to carry it out; None for what every node does."""
 
-    Attributes:
-        is_run: It runs a program, and counts as a run.
-        makes: It needs room for a sandbox.
-        stays: It makes a sandbox that stays.
-        is_harmless: It runs nothing: a sandbox that was made where nobody asks for it is closed when it was idle.
-    """
-
-    is_run: bool = False
-    makes: bool = True
-    stays: bool = False
-    is_harmless: bool = False
+    placing: Placing
+    protocol: str | None = None
 
 
 _RUN: Final = Placing(is_run=True)
 _SANDBOX: Final = Placing(stays=True, is_harmless=True)
 _QUESTION: Final = Placing(makes=False, is_harmless=True)
 _PLACED: Final[Mapping[str, Placing]] = {
-    **dict.fromkeys(("/v1/run", "/v1/batch", "/run_code", "/api/v2/execute"), _RUN),
-    **dict.fromkeys(("/run_jupyter", "/submissions", SUBMISSIONS, "/openenv/step"), _RUN),
-    **dict.fromkeys(("/v1/sandboxes", "/sandboxes", "/v2/sandboxes", *OPENSANDBOX_LISTS), _SANDBOX),
+    **dict.fromkeys(("/v1/run", "/v1/batch", "/run_code"), _RUN),
+    **dict.fromkeys(("/run_jupyter", "/openenv/step"), _RUN),
+    **dict.fromkeys(("/v1/sandboxes", "/sandboxes", "/v2/sandboxes"), _SANDBOX),
     **dict.fromkeys(("/api/kernels", SESSIONS), _SANDBOX),
-    "/v1/containers": Placing(stays=True),
     "/openenv/reset": Placing(is_harmless=True),
     "/openenv/mcp": _QUESTION,
 }
@@ -82,13 +68,14 @@ LISTS: Final[Mapping[str, str]] = {
 """Paths whose lists of all nodes are put together: under this key of an object, or "" where the answer is a list."""
 
 
-def named(scope: Any) -> str | None:
+def named(scope: Any, protocols: Mapping[str, AtGateway]) -> str | None:
     """The id in a request's path or headers that begins with the tag of its node; None where there is none."""
     path = scope["path"]
     if found := _ID.search(path):
         return found[1]
-    if found := _OF_SUBMISSION.fullmatch(path):
-        return tagged(found[1])
+    for protocol in protocols.values():
+        if digits := protocol.digits_of(path):
+            return digits
     if path == MCP:
         version = _header(scope, _MCP_VERSION)
         # A request without a session may make a sandbox, on whichever node it comes to.
@@ -100,19 +87,21 @@ def _header(scope: Any, wanted: bytes) -> str | None:
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
 
 
-def tagged(token: str) -> str:
-    """The digits of a submission's token, which is no id in form and begins with a tag all the same; or ""."""
-    return token.replace("-", "") if _TOKEN.fullmatch(token) else ""
-
-
-def placing(scope: Any, body: bytes) -> Placing | None:
+def placing(scope: Any, body: bytes, protocols: Mapping[str, AtGateway]) -> Place | None:
     """What a request without an id is, that one node has to answer, whichever; None for all others."""
     method, path = scope["method"], scope["path"]
     if method == "GET" and _ANYWHERE.fullmatch(path):
-        return _QUESTION
+        return Place(_QUESTION)
     if path == MCP and method in ("GET", "POST", "DELETE"):
-        return _placing_of_mcp(body) if method == "POST" else _QUESTION
-    return _PLACED.get(path) if method == "POST" else None
+        return Place(_placing_of_mcp(body) if method == "POST" else _QUESTION)
+    if method == "POST" and path in _PLACED:
+        return Place(_PLACED[path])
+    for name, protocol in protocols.items():
+        if method == "POST" and path in protocol.placed:
+            return Place(protocol.placed[path], name)
+        if method == "GET" and protocol.is_anywhere(path):
+            return Place(_QUESTION, name)
+    return None
 
 
 def _placing_of_mcp(body: bytes) -> Placing:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from starlette.responses import Response
 
 from groundbox.fleet.catalogue import TAG_DIGITS
 from groundbox.fleet.roster import Peer, Roster
-from groundbox.fleet.routing import LISTS, SESSIONS, tagged
+from groundbox.fleet.routing import LISTS, SESSIONS
 from groundbox.server.keys import Key
-from groundbox.server.refusals import Refused
+from groundbox.server.protocol import Answer, Answers, Node, Nodes, missing_header
 from groundbox.server.replies import json_reply
-from groundbox.server.wires import judge0, opensandbox
 
 LIST_S: Final = 3.0
 """Seconds after which a node that does not answer is named as missing."""
@@ -35,7 +33,7 @@ class Together:
         """The lists of all nodes as one; a node that does not answer is named in a header."""
         under = LISTS[scope["path"]]
         under = "closed" if under and scope["method"] == "DELETE" else under
-        told, missing, refused = await self._all(scope, key)
+        told, missing, refused = await self.ask_all(scope, key)
         if refused is not None:
             return refused
         together: list[Any] = []
@@ -47,73 +45,21 @@ class Together:
                 about = decoded if under else about
             except (msgspec.DecodeError, KeyError, TypeError):
                 missing.append(peer.node.name)
-        return json_reply({**about, under: together} if under else together, headers=_missing(missing))
+        return json_reply({**about, under: together} if under else together, headers=missing_header(missing))
 
-    async def pages(self, scope: Any, key: Key) -> Response:
-        """A page of OpenSandbox's list, of the sandboxes of all nodes, the oldest first."""
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        asked = dict(query)
-        number = opensandbox.whole_number(asked.get("page"), 1, 10**6)
-        size = opensandbox.whole_number(asked.get("pageSize"), 20, opensandbox.MOST_PAGE)
-        kept = [each for each in query if each[0] not in ("page", "pageSize")]
-        items: list[Any] = []
-        missing: list[str] = []
-        peers, page = self._roster.alive, 1
-        while peers:  # each time those that have more than was told yet
-            of_page = urlencode([*kept, ("page", page), ("pageSize", opensandbox.MOST_PAGE)]).encode()
-            told, silent, refused = await self._all({**scope, "query_string": of_page}, key, peers)
-            if refused is not None:
-                return refused
-            missing += silent
-            decoded = [(peer, msgspec.json.decode(body)) for peer, body in told]
-            items += [item for _, each in decoded for item in each["items"]]
-            peers, page = [peer for peer, each in decoded if each["pagination"]["hasNextPage"]], page + 1
-        items.sort(key=lambda item: (item["createdAt"], item["id"]))
-        return json_reply(opensandbox.page_of(items, number, size), headers=_missing(missing))
-
-    async def submissions(self, scope: Any, key: Key) -> Response:
-        """Judge0's submissions of some tokens, each from its node; those of lost nodes have ended with status 13.
-
-        Raises:
-            Refused: 503, where a node that may have one does not answer.
-        """
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        tokens = [each.strip() for each in dict(query).get("tokens", "").split(",")][: judge0.MOST_BATCH]
-        kept = [each for each in query if each[0] != "tokens"]
-        of_node: dict[str, list[str]] = {}
-        found: dict[str, Any] = {}
-        for token in tokens:
-            peer = self._roster.get(tagged(token)[:TAG_DIGITS])
-            if peer is not None and peer.is_lost:
-                found[token] = judge0.lost(token, f"its node {peer.node.name} was lost", dict(query))
-            elif peer is not None:
-                of_node.setdefault(peer.node.tag, []).append(token)
-
-        async def of(tag: str, wanted: Sequence[str]) -> Response | None:
-            peer = self._roster.get(tag)
-            assert peer is not None  # looked up above
-            asked = urlencode([*kept, ("tokens", ",".join(wanted))]).encode()
-            told = await self._ask({**scope, "query_string": asked}, key, peer, LIST_S)
-            if told is None:
-                why = f"node {peer.node.name} is not reached, and has some of these submissions"
-                raise Refused(503, "node_unreachable", why, retry_after_s=1.0)
-            if told[0] != 200:
-                return Response(told[1], told[0], media_type="application/json")
-            found.update(zip(wanted, msgspec.json.decode(told[1])["submissions"], strict=True))
-            return None
-
-        refused = [each for each in await asyncio.gather(*(of(*each) for each in of_node.items())) if each]
-        return refused[0] if refused else json_reply({"submissions": [found.get(token) for token in tokens]})
+    def nodes(self, key: Key, protocol: str) -> Nodes:
+        """Return the nodes that speak a protocol, to be asked for a client."""
+        return _Speaking(self, self._roster, self._ask, key, protocol)
 
     async def session_of(self, scope: Any, key: Key, path: str) -> Peer | None:
         """The node that has Jupyter's session of a path, where one has."""
         listing = {**scope, "method": "GET", "path": SESSIONS, "raw_path": SESSIONS.encode(), "query_string": b""}
-        for peer, body in (await self._all(listing, key))[0]:
+        for peer, body in (await self.ask_all(listing, key))[0]:
             if any(each.get("path") == path for each in msgspec.json.decode(body)):
                 return peer
         return None
 
-    async def _all(
+    async def ask_all(
         self, scope: Any, key: Key, peers: Sequence[Peer] | None = None
     ) -> tuple[list[tuple[Peer, bytes]], list[str], Response | None]:
         """Bodies by node, names of nodes that did not answer, and an answer that is a refusal, where one is."""
@@ -131,5 +77,29 @@ class Together:
         return told, missing, None
 
 
-def _missing(names: Sequence[str]) -> dict[str, str] | None:
-    return {"Groundbox-Missing-Nodes": ", ".join(names)} if names else None
+class _Speaking:
+    """See `Nodes`."""
+
+    def __init__(self, together: Together, roster: Roster, ask: Ask, key: Key, protocol: str) -> None:
+        self._together, self._roster, self._ask, self._key, self._protocol = together, roster, ask, key, protocol
+
+    def find(self, digits: str) -> Node | None:
+        peer = self._roster.get(digits[:TAG_DIGITS])
+        return None if peer is None else _node(peer)
+
+    async def ask(self, scope: Any, node: Node) -> Answer | None:
+        peer = self._roster.get(node.tag)
+        told = None if peer is None else await self._ask(scope, self._key, peer, LIST_S)
+        return None if told is None else Answer(node, *told)
+
+    async def ask_all(self, scope: Any, nodes: Sequence[Node] | None = None) -> Answers:
+        if nodes is None:
+            peers = [each for each in self._roster.alive if each.speaks(self._protocol)]
+        else:
+            peers = [peer for node in nodes if (peer := self._roster.get(node.tag)) is not None]
+        told, missing, refusal = await self._together.ask_all(scope, self._key, peers)
+        return Answers([Answer(_node(peer), 200, body) for peer, body in told], missing, refusal)
+
+
+def _node(peer: Peer) -> Node:
+    return Node(peer.node.tag, peer.node.name, peer.is_lost)

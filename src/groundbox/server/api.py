@@ -49,8 +49,11 @@ _MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
 class Api:
     """The routes of `/v1` over one service."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, described: Mapping[str, Any] | None = None) -> None:
+        """Args:
+        described: A part of the OpenAPI document for other routes of this server, as `openapi.of_protocols` makes it.
+        """
+        self._service, self._described = service, described or {}
 
     def routes(self) -> list[Route]:
         """All of them; `openapi.py` describes each."""
@@ -462,7 +465,7 @@ class Api:
 
     async def openapi(self, request: Request) -> Response:
         """`GET /v1/openapi.json`"""
-        return json_reply(openapi.document())
+        return json_reply(openapi.joined(openapi.document(), self._described))
 
     async def engine(self, request: Request) -> Response:
         """`GET /v1/engine`: what this process does, for its owner."""

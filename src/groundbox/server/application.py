@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from groundbox.agent.messages import Model
 from groundbox.sandbox.telemetry import under_caller
-from groundbox.server import console, metrics
+from groundbox.server import console, metrics, openapi
 from groundbox.server.api import Api
 from groundbox.server.branches import Branches
 from groundbox.server.conversations import Conversations
@@ -24,6 +24,7 @@ from groundbox.server.guard import Admission, Guard
 from groundbox.server.key_routes import KeyRoutes
 from groundbox.server.keys import KeyStore
 from groundbox.server.processes import Processes
+from groundbox.server.protocol import installed, load
 from groundbox.server.refusals import Refused, refusal_of
 from groundbox.server.replies import ClientGone, json_reply
 from groundbox.server.service import Service
@@ -33,16 +34,13 @@ logger = logging.getLogger(__name__)
 WIRES: Final[Sequence[str]] = (
     "e2b",  # E2B: its SDKs; before OpenEnv, which answers to /health, too
     "sandboxfusion",  # SandboxFusion: verl and other trainers
-    "piston",  # Piston: bots and command lines
-    "librechat",  # LibreChat's code interpreter
-    "judge0",  # Judge0: courses and contests
     "mcp",  # the Model Context Protocol over HTTP
     "openenv",  # OpenEnv: environments of trainers
     "jupyter",  # Jupyter's kernels: Open WebUI, smolagents
-    "opensandbox",  # OpenSandbox: LiteLLM
-    "containers",  # OpenAI's containers
 )
-"""Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
+"""Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers.
+
+The routes of protocols that are switched on (`Settings.protocols`) come after them."""
 _PUBLIC: Final = ("/livez", "/readyz")
 
 
@@ -68,11 +66,13 @@ def application(
         admissions: Asked before those of wires.
         around: Makes an application of the one behind the guard.
     """
+    protocols = load(service.settings.protocols)
+    of_protocols = {name: each.routes(service) for name, each in protocols.items()}
     routes: list[BaseRoute] = [
         Route("/livez", _alive),
         Route("/readyz", _Ready(service).answer),
         Route("/metrics", _Metrics(service).answer),
-        *Api(service).routes(),
+        *Api(service, openapi.of_protocols(protocols, of_protocols)).routes(),
         *KeyRoutes(service.keys, store).routes(),
         *Branches(service).routes(),
         *Processes(service).routes(),
@@ -87,6 +87,11 @@ def application(
         public += getattr(wire, "PUBLIC", ())
         if hasattr(wire, "admission"):
             admissions.append(wire.admission(service))
+    for name, protocol in protocols.items():
+        routes += of_protocols[name]
+        public += protocol.public
+        if protocol.admission is not None:
+            admissions.append(protocol.admission(service))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -99,13 +104,19 @@ def application(
         exception_handlers={
             Refused: _refused(service),
             ClientGone: _gone,
-            HTTPException: _http_refused,
+            HTTPException: _http_refused(sorted({*installed()} - {*protocols})),
             Exception: _failed,
         },
     )
     app.router.redirect_slashes = False
     return Guard(
-        around(_InTrace(app)), service, own_host=own_host, over_unix=over_unix, public=public, admissions=admissions
+        around(_InTrace(app)),
+        service,
+        own_host=own_host,
+        over_unix=over_unix,
+        public=public,
+        admissions=admissions,
+        key_headers=[header for protocol in protocols.values() for header in protocol.key_headers],
     )
 
 
@@ -167,8 +178,15 @@ async def _gone(request: Request, error: Exception) -> Response:
     return Response(status_code=499)
 
 
-async def _http_refused(request: Request, error: Exception) -> Response:
-    """Paths and methods that there are not."""
-    assert isinstance(error, HTTPException)
-    refused = Refused(error.status_code, "not_found" if error.status_code == 404 else "bad_request", str(error.detail))
-    return json_reply(refused.to_dict(), error.status_code, error.headers)
+def _http_refused(off: Sequence[str]) -> Any:
+    """Return the handler of paths and methods that do not exist. `off` are protocols that are not switched on."""
+    hint = f"; protocols that are off: {', '.join(off)} (groundbox serve --protocol NAME)" if off else ""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        is_unknown = error.status_code == 404
+        message = f"{error.detail}{hint}" if is_unknown else str(error.detail)
+        refused = Refused(error.status_code, "not_found" if is_unknown else "bad_request", message)
+        return json_reply(refused.to_dict(), error.status_code, error.headers)
+
+    return handle

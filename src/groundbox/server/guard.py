@@ -4,11 +4,11 @@ In this order: the size of the head, `Host` and `Origin` (so that a page somewhe
 DNS rebinding), the key, and the body as it comes, by its size and its time. Until the key is known, nothing of the body
 is read, and the work is small whatever the head holds. There is no CORS, and no address that this server would call.
 
-A key is looked for where clients of the wires put it: `Authorization: Bearer KEY`, `token KEY` or `KEY`, `X-API-Key`,
-`X-Access-Token`, `X-Auth-Token`, `OPEN-SANDBOX-API-KEY`, the query's `token`, the cookie of the console, and the path
-`/with-key/KEY/…` for clients that can be told nothing but an address. A cookie counts only for requests that a page of
-this server made, or that repeat the cookie `_xsrf` as the header `X-XSRFToken`, as clients of Jupyter do: pages of
-others can send no such header.
+A key is looked for where clients of the wires put it: `Authorization: Bearer KEY` or `token KEY`, `X-API-Key`,
+`X-Access-Token`, a header of a protocol that is switched on (`WireProtocol.key_headers`), the query's `token`, the
+cookie of the console, and the path `/with-key/KEY/…` for clients that can be told nothing but an address. A cookie
+counts only for requests that a page of this server made, or that repeat the cookie `_xsrf` as the header
+`X-XSRFToken`, as clients of Jupyter do: pages of others can send no such header.
 
 Before that, wires may look for secrets of their own, such as the token of one sandbox (`Admission`). Such a request
 goes on the account of that sandbox's key, and is for nothing else: the wire answers for that.
@@ -44,7 +44,7 @@ a path that takes it; None where it is to bring a key. Raises Refused where neit
 
 COOKIE: Final = "groundbox_key"
 XSRF_COOKIE: Final = "_xsrf"
-_KEY_HEADERS: Final = ("x-api-key", "x-access-token", "x-auth-token", "open-sandbox-api-key")
+_KEY_HEADERS: Final = ("x-api-key", "x-access-token")
 _MOST_PATH_CHARS: Final = 4096
 _MOST_TARGET_BYTES: Final = 16 * 1024
 _MOST_PARAMETERS: Final = 128
@@ -87,15 +87,18 @@ class Guard:
         over_unix: bool,
         public: Collection[str],
         admissions: Sequence[Admission] = (),
+        key_headers: Collection[str] = (),
     ) -> None:
         """Args:
         own_host: The address that is listened on; one of its names besides the settings' `hosts`.
         over_unix: Whether only processes of the same user can connect; `Host` is anything then.
         public: Paths that need no key.
         admissions: Asked one after the other, before a key is looked for.
+        key_headers: Further headers that may contain a key (`WireProtocol.key_headers`).
         """
         self._app, self._service, self._over_unix, self._admissions = app, service, over_unix, admissions
         self._public = frozenset(public)
+        self._key_headers = (*_KEY_HEADERS, *key_headers)
         self._hosts = frozenset({*_LOCAL, *map(_as_named, (own_host, *service.settings.hosts))})
         self._any_host = "*" in service.settings.hosts
         self._large = asyncio.Lock()
@@ -179,7 +182,7 @@ class Guard:
             if (key := admission(scope, headers)) is not None:
                 break
         else:
-            key = await self._service.keys.find(_token(scope, headers, own_page=origin))
+            key = await self._service.keys.find(_token(scope, headers, self._key_headers, own_page=origin))
         self._service.keys.usage(key.id).check_bytes(key.quotas)
         scope["groundbox.key"] = key
         return key
@@ -301,7 +304,7 @@ def _headers(scope: Scope) -> dict[str, str]:
     return headers
 
 
-def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | None:
+def _token(scope: Scope, headers: dict[str, str], key_headers: Sequence[str], *, own_page: bool) -> str | None:
     """The secret that a request brings, from wherever its client puts it."""
     found = _WITH_KEY.match(scope.get("raw_path") or b"")
     if found is not None:  # the rest of the path is what wires see
@@ -311,10 +314,8 @@ def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | No
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if given and scheme.lower() in ("bearer", "token"):
         return given.strip()
-    if scheme and not given:  # clients of Piston send the key alone
-        return scheme
-    for name in _KEY_HEADERS:
-        if name in headers:
+    for name in key_headers:
+        if name in headers and not (name == "authorization" and given):  # another scheme is not a key
             return headers[name]
     query = scope.get("query_string", b"")
     if b"token=" in query:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from starlette.routing import BaseRoute, Route
 
 from groundbox.execution import Execution
 from groundbox.server import schemas
+from groundbox.server.protocol import WireProtocol
 from groundbox.version import own_version
 
 _BODIES: Final = (
@@ -253,6 +257,46 @@ def document() -> dict[str, Any]:
         },
         "security": [{"key": []}],
     }
+
+
+def of_protocols(
+    protocols: Mapping[str, WireProtocol], routes: Mapping[str, Sequence[BaseRoute]]
+) -> dict[str, dict[str, Any]]:
+    """Return `paths` and `schemas` of the protocols that are switched on, made of their routes and docstrings."""
+    paths: dict[str, Any] = {}
+    components: dict[str, Any] = {}
+    for name, protocol in protocols.items():
+        kinds = list(protocol.bodies.values())
+        template = f"#/components/schemas/{name}.{{name}}"
+        models, defined = msgspec.json.schema_components(kinds, ref_template=template)
+        components |= {f"{name}.{each}": schema for each, schema in defined.items()}
+        bodies = dict(zip(protocol.bodies, models, strict=True))
+        for route in routes[name]:
+            if not isinstance(route, Route):
+                continue
+            path = re.sub(r"{(\w+):\w+}", r"{\1}", route.path)
+            item = paths.setdefault(path, {"parameters": [_in_path(each) for each in re.findall(r"{(\w+)}", path)]})
+            about = (route.endpoint.__doc__ or route.name).strip().splitlines()[0]
+            for method in sorted((route.methods or {"GET"}) - {"HEAD"}):
+                operation = _operation(f"{name}_{method.lower()}_{re.sub(r'[^a-z0-9]+', '_', path.lower())}", about)
+                if (body := bodies.get((method, route.path))) is not None:
+                    operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
+                item[method.lower()] = {**operation, "tags": [name]}
+    return {"paths": paths, "schemas": components}
+
+
+def joined(whole: dict[str, Any], described: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the document with what `of_protocols` described; a path that it has already stays as it is."""
+    schemas_of = {**described.get("schemas", {}), **whole["components"]["schemas"]}
+    return {
+        **whole,
+        "paths": {**described.get("paths", {}), **whole["paths"]},
+        "components": {**whole["components"], "schemas": schemas_of},
+    }
+
+
+def _in_path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 def _operation(

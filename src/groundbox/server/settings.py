@@ -11,6 +11,7 @@ from typing import Final
 from groundbox.errors import InvalidArgument
 from groundbox.jail import NAMESPACES
 from groundbox.limits import GiB, Limits, MiB, usual_memory_bytes
+from groundbox.server.protocol import check_names
 
 _CPUS: Final = len(os.sched_getaffinity(0))
 
@@ -24,6 +25,7 @@ class Settings:
         branching: Whether requests may ask for sandboxes that can be copied while they live (docs/branching.md).
         backend: How walls are built. Requests cannot choose it.
         waive: Layers done without, by `groundbox doctor`'s names. Requests cannot choose them.
+        protocols: Names of protocols that are off by default (`protocol.py`); each is an installed one.
         hosts: Names besides `localhost` and the address listened on that a `Host` header may have.
         runs_at_once: Runs that go on at the same time; further ones wait in a queue.
         queue_length: Runs that may wait; one more is answered with 429.
@@ -50,6 +52,7 @@ class Settings:
     branching: bool = True
     backend: str = NAMESPACES
     waive: Sequence[str] = ()
+    protocols: Sequence[str] = ()
     hosts: Sequence[str] = ()
     runs_at_once: int = 8 * _CPUS
     queue_length: int = 4096
@@ -87,6 +90,7 @@ class Settings:
                     raise InvalidArgument(field.name, f"must be a number above 0, not {value!r}")
             elif field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise InvalidArgument(field.name, f"must be a whole number above 0, not {value!r}")
+        check_names(self.protocols)
 
     def checked(self, limits: Limits) -> Limits:
         """Limits that a request asked for.

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from groundbox.protocols.piston import _satisfies
 from groundbox.sandbox import environments
 from groundbox.server.application import application
 from groundbox.server.keys import Keys
 from groundbox.server.service import Service
 from groundbox.server.settings import Settings
-from groundbox.server.wires.piston import _satisfies
 
 PYTHON = ".".join(map(str, environments.get("default").python_version))
 
@@ -215,7 +215,7 @@ def test_nothing_is_told_without_a_key(server, path):
 
 
 def test_an_environment_that_is_not_there_is_503_and_no_result():
-    service = Service(Settings(environment="no-such-environment"), Keys(token="k" * 20))
+    service = Service(Settings(environment="no-such-environment", protocols=["piston"]), Keys(token="k" * 20))
 
     with TestClient(application(service), headers={"Authorization": "k" * 20, "Host": "localhost"}) as client:
         answer = client.post(

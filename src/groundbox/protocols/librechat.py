@@ -39,6 +39,7 @@ from groundbox.limits import Limits, MiB
 from groundbox.server import schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
+from groundbox.server.protocol import WireProtocol
 from groundbox.server.refusals import Refused, not_found, of_this_side
 from groundbox.server.replies import JSON, Streamed, encoded, json_reply
 from groundbox.server.sandboxes import Held
@@ -104,7 +105,7 @@ class _Programmatic(msgspec.Struct, kw_only=True):
     tool_results: list[_ToolResult] = []
 
 
-def routes(service: Service) -> list[BaseRoute]:
+def _routes(service: Service) -> list[BaseRoute]:
     """The paths below LibreChat's `LIBRECHAT_CODE_BASEURL`."""
     wire = _LibreChat(service)
     table: list[tuple[str, str, Any]] = [
@@ -583,3 +584,10 @@ def _word_for(execution: Execution) -> str:
     if execution.outcome is Outcome.MEMORY:
         return "Out of memory"
     return f"Sandbox exited with code {execution.exit_code if execution.exit_code is not None else 'unknown'}"
+
+
+PROTOCOL: Final = WireProtocol(
+    routes=_routes,
+    bodies={("POST", "/exec"): _Exec, ("POST", "/exec/programmatic"): _Programmatic},
+    at_gateway=None,  # a request names files of sessions on several nodes, so that no single node can answer it
+)

@@ -272,7 +272,7 @@ def test_a_quota_that_is_used_up_has_its_status_and_is_no_failure_of_the_program
 
 @pytest.mark.parametrize("after_s", [0, 1.5], ids=["before", "within"])
 def test_a_failure_of_the_server_has_its_status_or_cuts_the_stream(monkeypatch, after_s):
-    service = Service(Settings(), Keys(token=None))
+    service = Service(Settings(protocols=["opensandbox"]), Keys(token=None))
     app = application(service, over_unix=True)
 
     async def broken(*args, **options):

@@ -28,6 +28,7 @@ from groundbox.limits import Limits
 from groundbox.sandbox import environments, languages
 from groundbox.server import schemas
 from groundbox.server.keys import Key
+from groundbox.server.protocol import AtGateway, Placing, WireProtocol
 from groundbox.server.refusals import Refused, of_this_side
 from groundbox.server.replies import attended, json_reply
 from groundbox.server.service import Ran, Service
@@ -83,7 +84,7 @@ class _Execute(msgspec.Struct, kw_only=True):
     run_memory_limit: float | None = None
 
 
-def routes(service: Service) -> list[BaseRoute]:
+def _routes(service: Service) -> list[BaseRoute]:
     """The paths of Piston's server, but for its WebSocket."""
     wire = _Piston(service)
     return [
@@ -312,3 +313,14 @@ def _name_of(number: int | None) -> str:
         return signal.Signals(number or signal.SIGKILL).name
     except ValueError:  # a real-time signal
         return f"SIG{number}"
+
+
+PROTOCOL: Final = WireProtocol(
+    routes=_routes,
+    key_headers=("authorization",),  # its clients send the key without a scheme
+    bodies={("POST", "/api/v2/execute"): _Execute},
+    at_gateway=AtGateway(
+        placed={"/api/v2/execute": Placing(is_run=True)},
+        is_anywhere=frozenset(("/api/v2/runtimes", "/api/v2/packages")).__contains__,
+    ),
+)

@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from starlette.datastructures import UploadFile
@@ -36,6 +36,7 @@ from groundbox.sandbox import languages
 from groundbox.server import schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
+from groundbox.server.protocol import AtGateway, Nodes, Placing, Rewrite, Scope, WireProtocol, missing_header
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import SSE, Streamed, encoded, json_reply
 from groundbox.server.sandboxes import Held
@@ -53,7 +54,9 @@ _UNITS: Final = {"": 1, **{f"{each}": 1000**at for at, each in enumerate("kMGT",
 _WALL_S: Final = 600.0
 """Of one run, where the request names no time; the protocol has none for code."""
 _INIT_S: Final = 0.5
-MOST_PAGE: Final = 200
+_MOST_PAGE: Final = 200
+_LISTS: Final = ("/opensandbox/sandboxes", "/opensandbox/v1/sandboxes")
+_ENDPOINT: Final = re.compile(r"/opensandbox/(?:v1/)?sandboxes/[0-9a-f]+/endpoints/\d+")
 _PROBE: Final = "/dev/tcp/127.0.0.1/${JUPYTER_PORT:-44771}"
 """Part of a command by which the code interpreter's client sees whether code can be run; no port tells that here."""
 
@@ -133,7 +136,7 @@ class _State:
         self.running: set[str] = set()
 
 
-def routes(service: Service) -> list[BaseRoute]:
+def _routes(service: Service) -> list[BaseRoute]:
     """The routes of this wire."""
     wire = OpenSandbox(service)
     execd = "/opensandbox/execd/{sandbox_id}"
@@ -155,7 +158,7 @@ def routes(service: Service) -> list[BaseRoute]:
         ("DELETE", f"{execd}/directories", wire.remove),
         ("POST", f"{execd}/directories", wire.make_folders),
     ]
-    for base in ("/opensandbox/sandboxes", "/opensandbox/v1/sandboxes"):
+    for base in _LISTS:
         box = base + "/{sandbox_id}"
         table += [
             ("POST", base, wire.create),
@@ -192,8 +195,8 @@ class OpenSandbox:
         states = query.getlist("state")
         there = [each for each in self._service.sandboxes.list(key, wanted) if _WIRE in each.state]
         there = there if not states or "Running" in states else []
-        page, size = whole_number(query.get("page"), 1, 10**6), whole_number(query.get("pageSize"), 20, MOST_PAGE)
-        told = page_of(there, page, size)
+        page, size = _whole_number(query.get("page"), 1, 10**6), _whole_number(query.get("pageSize"), 20, _MOST_PAGE)
+        told = _page_of(there, page, size)
         return json_reply({**told, "items": [_described(each) for each in told["items"]]})
 
     async def show(self, request: Request) -> Response:
@@ -220,7 +223,7 @@ class OpenSandbox:
             raise not_found(f"endpoint: port {port} of a sandbox cannot be reached from outside")
         what = "execd" if port == _EXECD_PORT else "egress"
         host = request.headers.get("host", "localhost")
-        # Through a gateway, which says where its client asks and with which key (`endpoint_behind`).
+        # Through a gateway, which says where its client asks and with which key (`_endpoint_behind`).
         headers = {} if "groundbox.fleet" in request.scope else _key_sent(request.headers)
         return json_reply({"endpoint": f"{host}/opensandbox/{what}/{held.id}", "headers": headers})
 
@@ -547,7 +550,7 @@ def _path(request: Request) -> str:
     return path
 
 
-def endpoint_behind(body: bytes, headers: Mapping[str, str]) -> bytes:
+def _endpoint_behind(body: bytes, headers: Mapping[str, str]) -> bytes:
     """A node's reply about an endpoint, as its gateway gives it to a client with these headers."""
     told = msgspec.json.decode(body)
     path = told["endpoint"][told["endpoint"].index("/") :]
@@ -562,14 +565,14 @@ def _key_sent(headers: Mapping[str, str]) -> dict[str, str]:
     return {_HEADER: key} if key else {}
 
 
-def page_of(items: Sequence[Any], page: int, size: int) -> dict[str, Any]:
+def _page_of(items: Sequence[Any], page: int, size: int) -> dict[str, Any]:
     """A page of a list, with OpenSandbox's facts about pages."""
     pages = -(-len(items) // size)
     told = {"page": page, "pageSize": size, "totalItems": len(items), "totalPages": pages}
     return {"items": items[(page - 1) * size : page * size], "pagination": {**told, "hasNextPage": page < pages}}
 
 
-def whole_number(text: str | None, usual: int, most: int) -> int:
+def _whole_number(text: str | None, usual: int, most: int) -> int:
     """A number of a query, or the usual one.
 
     Raises:
@@ -597,3 +600,51 @@ def _key(request: Request) -> Key:
     key: Key = request.scope["groundbox.key"]
     key.require("run")
     return key
+
+
+# At a gateway
+
+
+async def _merge_pages(scope: Scope, nodes: Nodes) -> Response:
+    """Answer a page of the list of sandboxes, of those of all nodes, the oldest first."""
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    asked = dict(query)
+    number = _whole_number(asked.get("page"), 1, 10**6)
+    size = _whole_number(asked.get("pageSize"), 20, _MOST_PAGE)
+    kept = [each for each in query if each[0] not in ("page", "pageSize")]
+    items: list[Any] = []
+    missing: list[str] = []
+    left, page = None, 1
+    while left is None or left:  # the nodes that have more pages
+        of_page = urlencode([*kept, ("page", page), ("pageSize", _MOST_PAGE)]).encode()
+        answers = await nodes.ask_all({**scope, "query_string": of_page}, left)
+        if answers.refusal is not None:
+            return answers.refusal
+        missing += answers.missing
+        decoded = [(answer.node, msgspec.json.decode(answer.body)) for answer in answers.given]
+        items += [item for _, each in decoded for item in each["items"]]
+        left, page = [node for node, each in decoded if each["pagination"]["hasNextPage"]], page + 1
+    items.sort(key=lambda item: (item["createdAt"], item["id"]))
+    return json_reply(_page_of(items, number, size), headers=missing_header(missing))
+
+
+def _rewrite_of(path: str) -> Rewrite | None:
+    return _endpoint_behind if _ENDPOINT.fullmatch(path) else None
+
+
+PROTOCOL: Final = WireProtocol(
+    routes=_routes,
+    key_headers=(_HEADER.lower(),),
+    bodies={
+        **{("POST", base): _CreateAsked for base in _LISTS},
+        **{("POST", base + "/{sandbox_id}/renew-expiration"): _RenewAsked for base in _LISTS},
+        ("POST", "/opensandbox/execd/{sandbox_id}/code"): _CodeAsked,
+        ("POST", "/opensandbox/execd/{sandbox_id}/code/context"): _Context,
+        ("POST", "/opensandbox/execd/{sandbox_id}/command"): _CommandAsked,
+    },
+    at_gateway=AtGateway(  # ids of sandboxes in paths are found by every gateway
+        placed=dict.fromkeys(_LISTS, Placing(stays=True, is_harmless=True)),
+        merged={("GET", base): _merge_pages for base in _LISTS},
+        rewrite_of=_rewrite_of,
+    ),
+)

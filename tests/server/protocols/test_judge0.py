@@ -241,7 +241,7 @@ def test_submissions_of_another_key_are_not_there(client, server):
 
 
 def test_a_failure_of_this_side_is_an_internal_error_and_no_wrong_answer():
-    service = Service(Settings(environment="no-such-environment"), Keys(token="k" * 20))
+    service = Service(Settings(environment="no-such-environment", protocols=["judge0"]), Keys(token="k" * 20))
 
     with TestClient(application(service), headers={"X-Auth-Token": "k" * 20, "Host": "localhost"}) as client:
         told = judge(client, "print(1)", expected_output="1")

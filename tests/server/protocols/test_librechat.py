@@ -243,7 +243,7 @@ def test_a_token_counts_once_and_for_its_key_alone(client, server):
 
 
 def test_many_programs_that_wait_are_refused_with_the_time_to_ask_again(tmp_path):
-    settings = Settings(runs_at_once=4)
+    settings = Settings(runs_at_once=4, protocols=["librechat"])
     with in_process(settings) as client:
         waiting = [begin(client, "print(await f())", "f") for _ in range(2)]
         refused = client.post("/exec/programmatic", json={"code": "1", "tools": []})
@@ -304,7 +304,7 @@ def in_process(settings):
 
 @pytest.mark.parametrize(("path", "body"), [("/exec", {"lang": "py"}), ("/exec/programmatic", {"tools": []})])
 def test_an_environment_that_is_not_there_is_503_and_no_result(path, body):
-    with in_process(Settings(environment="no-such-environment")) as client:
+    with in_process(Settings(environment="no-such-environment", protocols=["librechat"])) as client:
         answer = client.post(path, json={"code": "1", **body})
 
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
@@ -320,7 +320,10 @@ def test_a_failure_after_the_first_blank_cuts_the_reply(monkeypatch):
 
     monkeypatch.setattr(AsyncSandbox, "run_last", fail)
 
-    with in_process(Settings()) as client, pytest.raises(Exception, match="no room|already started"):
+    with (
+        in_process(Settings(protocols=["librechat"])) as client,
+        pytest.raises(Exception, match="no room|already started"),
+    ):
         client.post("/exec", json={"lang": "py", "code": "1"})
 
 

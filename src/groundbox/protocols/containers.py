@@ -26,6 +26,7 @@ from groundbox.sandbox.workdir import check_path
 from groundbox.server import schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
+from groundbox.server.protocol import AtGateway, Placing, WireProtocol
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import json_reply
 from groundbox.server.sandboxes import Held
@@ -71,7 +72,7 @@ class _State:
         self.seen: dict[str, tuple[int, str]] = {}
 
 
-def routes(service: Service) -> list[BaseRoute]:
+def _routes(service: Service) -> list[BaseRoute]:
     """The routes of this wire."""
     wire = Containers(service)
     container, file = "/v1/containers/{container_id}", "/v1/containers/{container_id}/files/{file_id}"
@@ -271,3 +272,10 @@ def _key(request: Request) -> Key:
     key: Key = request.scope["groundbox.key"]
     key.require("run")
     return key
+
+
+PROTOCOL: Final = WireProtocol(
+    routes=_routes,
+    bodies={("POST", "/v1/containers"): _Asked},
+    at_gateway=AtGateway(placed={"/v1/containers": Placing(stays=True)}),
+)

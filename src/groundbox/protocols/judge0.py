@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import functools
 import io
+import re
 import shlex
 import signal
 import time
@@ -23,6 +24,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -36,6 +38,7 @@ from groundbox.sandbox import languages
 from groundbox.sandbox.workdir import check_path
 from groundbox.server import schemas
 from groundbox.server.keys import Key
+from groundbox.server.protocol import AtGateway, Node, Nodes, Placing, Scope, WireProtocol
 from groundbox.server.refusals import Refused, of_this_side
 from groundbox.server.replies import attended, json_reply
 from groundbox.server.service import Service
@@ -55,13 +58,15 @@ _OF_SIGNAL: Final[Mapping[int, int]] = {signal.SIGSEGV: 7, signal.SIGXFSZ: 8, si
 _ENCODED: Final = ("source_code", "stdin", "expected_output", "stdout", "stderr", "compile_output", "message")
 _USUAL_FIELDS: Final = ("stdout", "time", "memory", "stderr", "token", "compile_output", "message", "status")
 _CPU_S, _EXTRA_S, _WALL_S = 5.0, 1.0, 10.0
-MOST_BATCH: Final = 1000
+_MOST_BATCH: Final = 1000
 _MOST_KEPT: Final = 20_000
 _KEPT_BYTES: Final = 256 * MiB
 _KEPT_S: Final = 3600.0
 _MOST_UNPACKED_BYTES: Final = 64 * MiB
 _MOST_UNPACKED: Final = 1000
 _MOST_PACKED_BYTES: Final = 16 * MiB
+_TOKEN: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ANYWHERE: Final = re.compile(r"/languages(?:/\d{1,9})?|/statuses|/about|/config_info")
 
 
 class _Asked(msgspec.Struct, kw_only=True):
@@ -116,7 +121,7 @@ class _Submission:
         return sum(len(each) for each in texts if isinstance(each, str | bytes)) + sum(map(len, self.files.values()))
 
 
-def routes(service: Service) -> list[BaseRoute]:
+def _routes(service: Service) -> list[BaseRoute]:
     """The paths of Judge0 that judge programs."""
     wire = _Judge0(service)
     table: list[tuple[str, str, Any]] = [
@@ -161,8 +166,8 @@ class _Judge0:
         """`POST /submissions/batch`: what is not taken says why in its own place."""
         key, encoded = _key(request), _flag(request, "base64_encoded")
         asked = schemas.decoded(await request.body(), _BatchAsked).submissions
-        if not 0 < len(asked) <= MOST_BATCH:
-            return json_reply({"error": f"number of submissions in a batch should be 1 to {MOST_BATCH}"}, 400)
+        if not 0 < len(asked) <= _MOST_BATCH:
+            return json_reply({"error": f"number of submissions in a batch should be 1 to {_MOST_BATCH}"}, 400)
         told: list[Any] = []
         submissions = []
         for each in asked:
@@ -184,7 +189,7 @@ class _Judge0:
     async def show_batch(self, request: Request) -> Response:
         """`GET /submissions/batch?tokens=A,B`"""
         key, tokens = _key(request), request.query_params.get("tokens", "").split(",")
-        found = [self._find(key, token.strip()) for token in tokens[:MOST_BATCH]]
+        found = [self._find(key, token.strip()) for token in tokens[:_MOST_BATCH]]
         return json_reply({"submissions": [None if each is None else self._told(each, request) for each in found]})
 
     async def delete(self, request: Request) -> Response:
@@ -242,7 +247,7 @@ class _Judge0:
             **dict.fromkeys(("callbacks_max_tries", "callbacks_timeout", "stack_limit", "max_stack_limit"), 0),
             "allowed_languages_for_compile_options": [],
             "max_queue_size": settings.queue_length,
-            "max_submission_batch_size": MOST_BATCH,
+            "max_submission_batch_size": _MOST_BATCH,
             "submission_cache_duration": _KEPT_S,
             "number_of_runs": 1,
             "max_number_of_runs": 1,
@@ -399,7 +404,7 @@ class _Judge0:
         return chosen
 
 
-def lost(token: str, why: str, query: Mapping[str, str]) -> dict[str, Any]:
+def _lost(token: str, why: str, query: Mapping[str, str]) -> dict[str, Any]:
     """A submission whose node was lost, as a gateway tells of it: it has ended, and is nobody's wrong answer."""
     status = {"id": _INTERNAL, "description": _STATUSES[_INTERNAL - 1]}
     told: dict[str, Any] = {
@@ -522,3 +527,62 @@ def _verdict(execution: Execution, asked: _Asked) -> tuple[int, dict[str, Any]]:
 def _bare(text: str) -> str:
     """Without blanks at the ends of lines and of the whole, as Judge0 compares."""
     return "\n".join(line.rstrip() for line in text.split("\n")).rstrip()
+
+
+# At a gateway
+
+
+def _digits_of_token(token: str) -> str | None:
+    """Return the digits of a token, of which the first ones stand for its node."""
+    return token.replace("-", "") if _TOKEN.fullmatch(token) else None
+
+
+def _digits_of(path: str) -> str | None:
+    return _digits_of_token(path.removeprefix("/submissions/")) if path.startswith("/submissions/") else None
+
+
+async def _merge_submissions(scope: Scope, nodes: Nodes) -> Response:
+    """Answer `GET /submissions/batch` with submissions of several nodes; those of lost nodes have status 13.
+
+    Raises:
+        Refused: 503 if a node that may have one does not answer.
+    """
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    tokens = [each.strip() for each in dict(query).get("tokens", "").split(",")][:_MOST_BATCH]
+    kept = [each for each in query if each[0] != "tokens"]
+    of_node: dict[Node, list[str]] = {}
+    found: dict[str, Any] = {}
+    for token in tokens:
+        node = nodes.find(_digits_of_token(token) or "")
+        if node is not None and node.is_lost:
+            found[token] = _lost(token, f"its node {node.name} was lost", dict(query))
+        elif node is not None:
+            of_node.setdefault(node, []).append(token)
+
+    async def ask(node: Node, wanted: Sequence[str]) -> Response | None:
+        asked = urlencode([*kept, ("tokens", ",".join(wanted))]).encode()
+        answer = await nodes.ask({**scope, "query_string": asked}, node)
+        if answer is None:
+            why = f"node {node.name} cannot be reached, and has some of these submissions"
+            raise Refused(503, "node_unreachable", why, retry_after_s=1.0)
+        if answer.status != 200:
+            return Response(answer.body, answer.status, media_type="application/json")
+        found.update(zip(wanted, msgspec.json.decode(answer.body)["submissions"], strict=True))
+        return None
+
+    refused = [each for each in await asyncio.gather(*(ask(*each) for each in of_node.items())) if each]
+    return refused[0] if refused else json_reply({"submissions": [found.get(token) for token in tokens]})
+
+
+_RUN: Final = Placing(is_run=True)
+PROTOCOL: Final = WireProtocol(
+    routes=_routes,
+    key_headers=("x-auth-token",),
+    bodies={("POST", "/submissions"): _Asked, ("POST", "/submissions/batch"): _BatchAsked},
+    at_gateway=AtGateway(
+        digits_of=_digits_of,
+        placed={"/submissions": _RUN, "/submissions/batch": _RUN},
+        is_anywhere=lambda path: _ANYWHERE.fullmatch(path) is not None,
+        merged={("GET", "/submissions/batch"): _merge_submissions},
+    ),
+)
