@@ -263,9 +263,9 @@ def test_a_client_of_mcp_outlives_an_engine_that_is_killed_and_is_told(tmp_path)
         after = client.run("('x' in globals(), open('given.txt').read())")
     engine.command("engine", "stop")
 
-    assert first["result"]["structuredContent"]["value"] == {"text/plain": "1"}
+    assert "\n1\n" in first["result"]["content"][0]["text"]
     assert "the next program runs in a fresh sandbox" in killed["error"]["message"]
-    assert after["result"]["structuredContent"]["value"] == {"text/plain": "(False, 'given')"}
+    assert "\n(False, 'given')\n" in after["result"]["content"][0]["text"]
 
 
 class McpClient:

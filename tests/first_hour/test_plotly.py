@@ -111,9 +111,8 @@ def test_a_figure_that_cannot_be_drawn_says_why_and_keeps_its_page():
 def test_a_model_sees_the_picture_over_mcp_and_is_not_sent_the_page():
     call = {"name": "run_code", "arguments": {"code": FIGURE + "fig.show()"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    with subprocess.Popen(
-        [sys.executable, "-m", "groundbox", "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
+    command = [sys.executable, "-m", "groundbox", "mcp", "--structured-content"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         server.stdin.write(json.dumps(asked) + "\n")
         server.stdin.flush()
         result = json.loads(server.stdout.readline())["result"]

@@ -297,7 +297,7 @@ def without_session(code, **arguments):
 def test_calls_of_mcp_without_sessions_go_on_where_their_sandbox_lives(fleet, client, names):
     def called(code, **arguments):
         asked, headers = without_session(code, **arguments)
-        return client.post("/mcp", json=asked, headers=headers).json()["result"]
+        return client.post("/mcp?structured_content=true", json=asked, headers=headers).json()["result"]
 
     boxes = on_both(fleet, client, lambda: called("x = 41")["structuredContent"]["sandbox"])
     printed = ["42" in json.dumps(called("print(x + 1)", sandbox=each)) for each in boxes for _ in range(3)]

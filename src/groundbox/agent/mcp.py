@@ -200,16 +200,19 @@ class Server:
         send: Callable[[bytes], Awaitable[None]],
         worded: Callable[[Execution], Execution] = lambda execution: execution,
         keep: Callable[[Execution], Awaitable[str]] | None = None,
+        *,
+        structured: bool = False,
     ) -> None:
         """Args:
         send: Writes one line.
         worded: Makes of a result one whose hints name settings as whoever reads them can set them.
         keep: Told of each result; gives a sentence for the model, or "".
+        structured: Add `structuredContent` to results; see `Tools`.
         """
         self._interpreter = interpreter
         self._send = send
         self._running: dict[Any, asyncio.Task[None]] = {}
-        self._methods = Methods(Tools(interpreter, worded, keep).call)
+        self._methods = Methods(Tools(interpreter, worded, keep, structured=structured).call)
 
     async def serve(self, lines: asyncio.StreamReader) -> None:
         """Answer until the client closes its end; then what still runs is stopped, and the sandbox ended."""
@@ -282,12 +285,16 @@ class Tools:
         place: Place,
         worded: Callable[[Execution], Execution] = lambda execution: execution,
         keep: Callable[[Execution], Awaitable[str]] | None = None,
+        *,
+        structured: bool = False,
     ) -> None:
         """Args:
         worded: Makes of a result one whose hints name settings as whoever reads them can set them.
         keep: Told of each result; gives a sentence for the model, or "".
+        structured: Add the result as JSON, `structuredContent`, for programs that read it. It is off by default:
+            clients such as Claude Code and Codex then show the model that JSON instead of the text and the pictures.
         """
-        self._place, self._worded, self._keep = place, worded, keep
+        self._place, self._worded, self._keep, self._structured = place, worded, keep, structured
 
     async def call(self, name: str, arguments: Any) -> dict[str, Any]:
         """What a model can mend is a result with `isError`; what it cannot is an error of the protocol."""
@@ -310,7 +317,8 @@ class Tools:
             content.append({"type": "image", "data": data, "mimeType": each.media_type})
         if self._keep is not None and (said := await self._keep(execution)):
             content.append({"type": "text", "text": said})
-        return {"content": content, "structuredContent": _structured(execution), "isError": not execution.ok}
+        result: dict[str, Any] = {"content": content, "isError": not execution.ok}
+        return {**result, "structuredContent": _structured(execution)} if self._structured else result
 
     async def _write_file(self, path: str, content: str, encoding: str = "utf-8") -> dict[str, Any]:
         try:

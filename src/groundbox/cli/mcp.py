@@ -29,10 +29,15 @@ from groundbox.sandbox.sandbox import AsyncSandbox
 @click.command()
 @takes_files
 @click.option("--out", type=Path, metavar="DIR", help="Where to write the files and displays that programs made.")
+@click.option(
+    "--structured-content",
+    is_flag=True,
+    help="Add each result as JSON, for programs. Clients that show it to a model then leave out text and pictures.",
+)
 @takes_sandbox
 @takes_engine
 @ends_tidily
-def mcp(files: tuple[str, ...], out: Path | None, asked: Asked, *, no_engine: bool) -> int:
+def mcp(files: tuple[str, ...], out: Path | None, structured_content: bool, asked: Asked, *, no_engine: bool) -> int:
     """Serves an agent's client over stdin and stdout: tools that run programs in one sandbox (MCP).
 
     For a client's configuration: command `groundbox`, arguments `mcp`. The sandbox lives as long as the client
@@ -44,11 +49,13 @@ def mcp(files: tuple[str, ...], out: Path | None, asked: Asked, *, no_engine: bo
     if out is not None and (problem := check_folder(out)):
         raise programs.bad("--out", problem)
     check_host(asked)
-    run_until_signal(_serve(asked, handed, out, no_engine=no_engine))
+    run_until_signal(_serve(asked, handed, out, structured=structured_content, no_engine=no_engine))
     return 0
 
 
-async def _serve(asked: Asked, handed: Sequence[Handed], out: Path | None, *, no_engine: bool) -> None:
+async def _serve(
+    asked: Asked, handed: Sequence[Handed], out: Path | None, *, structured: bool, no_engine: bool
+) -> None:
     from groundbox.agent.mcp import MOST_LINE_BYTES, Server
 
     loop = asyncio.get_running_loop()
@@ -86,7 +93,7 @@ async def _serve(asked: Asked, handed: Sequence[Handed], out: Path | None, *, no
 
     interpreter = _Interpreter(await make(), make)
     kept = None if out is None else _Keeper(out)
-    await Server(interpreter, send, read_by_client, kept).serve(lines)
+    await Server(interpreter, send, read_by_client, kept, structured=structured).serve(lines)
 
 
 class _Interpreter(Interpreter):

@@ -11,6 +11,7 @@ import pytest
 from groundbox.testing.base import until
 
 TOKEN = "a-key-of-some-length-for-tests"
+STRUCTURED = "/mcp?structured_content=true"
 BOTH = {"Accept": "application/json, text/event-stream"}
 VERSION = "io.modelcontextprotocol/protocolVersion"
 META = {VERSION: "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
@@ -36,10 +37,11 @@ class Peer:
     def __init__(self, server, token=TOKEN):
         self.http = server.client(token)
         self.session = None
+        self.path = STRUCTURED
 
     def post(self, message, **headers):
         session = {} if self.session is None else {"Mcp-Session-Id": self.session}
-        return self.http.post("/mcp", json=message, headers={**BOTH, **session, **headers})
+        return self.http.post(self.path, json=message, headers={**BOTH, **session, **headers})
 
     def begin(self, version="2025-11-25"):
         answer = self.ask("initialize", protocolVersion=version, **ABOUT)
@@ -116,6 +118,31 @@ def test_a_session_is_a_sandbox_until_it_is_deleted(peer):
     assert (box["wire"], box["labels"]) == ("mcp", {"mcp": "session", "client": "a client"})
     assert (ended.status_code, peer.session in peer.sandboxes()) == (204, False)
     assert (after.status_code, after.json()["error"]["code"]) == (404, -32001)
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_a_result_is_text_and_pictures_unless_the_address_asks_for_json(peer, modern):
+    peer.path = "/mcp"
+    if not modern:
+        peer.begin()
+    call = peer.modern_call if modern else peer.call
+
+    result = call("run_code", code="import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()")
+
+    kinds = ["text", "image", "text"] if modern else ["text", "image"]
+    assert "structuredContent" not in result
+    assert [part["type"] for part in result["content"]] == kinds
+
+
+def test_an_address_that_asks_for_json_in_other_words_is_refused_before_anything_runs(peer):
+    peer.path = "/mcp?structured_content=yes"
+
+    answer = peer.ask("initialize", protocolVersion="2025-11-25", **ABOUT)
+
+    assert (
+        answer.json()["error"]["message"] == "structured_content in the address must be true or false; nothing was run"
+    )
+    assert not peer.sandboxes()
 
 
 def test_tools_have_no_sandbox_to_choose_in_a_session(peer):
@@ -480,7 +507,7 @@ def test_a_client_of_the_newer_package_speaks_both_eras(server):
     from mcp.client.session import ClientSession
     from mcp.client.streamable_http import streamable_http_client
 
-    url = f"{server.url}/with-key/{TOKEN}/mcp"
+    url = f"{server.url}/with-key/{TOKEN}{STRUCTURED}"
 
     async def without_sessions():
         async with Client(url) as client:
@@ -535,7 +562,7 @@ def test_a_client_of_the_older_package_runs_programs_in_a_session(server, peer):
     async def work():
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with (
-            streamablehttp_client(f"{server.url}/mcp", headers=headers) as (read, write, _),
+            streamablehttp_client(f"{server.url}{STRUCTURED}", headers=headers) as (read, write, _),
             ClientSession(read, write) as session,
         ):
             begun = await session.initialize()

@@ -59,6 +59,7 @@ _PATIENCE_S: Final = 0.2  # four interrupts: a program that heeds none of them e
 _ONCE_IDLE_S: Final = 300.0
 _MOST_CLIENT_CHARS: Final = 200
 _ONCE: Final = {"mcp": "once"}
+_STRUCTURED: Final = "structured_content"
 _INSTRUCTIONS: Final = (
     "Programs run in sandboxes. A result names its sandbox; pass that name as `sandbox` to go on with its variables "
     "and files. Without it, a call gets a new one."
@@ -78,6 +79,18 @@ def _with_sandbox(tool: Mapping[str, Any]) -> dict[str, Any]:
     schema = {**schema, "properties": {**schema["properties"], "sandbox": place}, "required": required}
     more = _NAMES_ITS_SANDBOX if tool["name"] == "run_code" else ""
     return {**tool, "description": tool["description"] + more, "inputSchema": schema}
+
+
+def _wants_structured(request: Request) -> bool:
+    """Return True if the client's address has `structured_content=true`: a program that reads results as JSON.
+
+    Raises:
+        RpcError: The value is neither true nor false. Nothing was run.
+    """
+    value = request.query_params.get(_STRUCTURED, "false")
+    if value not in ("true", "false"):
+        raise RpcError(mcp.INVALID_REQUEST, f"{_STRUCTURED} in the address must be true or false; nothing was run")
+    return value == "true"
 
 
 class _Place:
@@ -147,6 +160,7 @@ class Mcp:
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return _failed(None, RpcError(mcp.PARSE_ERROR, "a body is JSON"))
         try:
+            _wants_structured(request)  # checked here, before anything is made or run
             if _is_modern(request, message):
                 return await self._modern(request, key, message)
             if isinstance(message, list):
@@ -201,7 +215,7 @@ class Mcp:
                 self._notice(place, message)
             return Response(status_code=202)
         identity = json.dumps(message["id"])
-        task = asyncio.ensure_future(self._methods(place).answer(message))
+        task = asyncio.ensure_future(self._methods(request, place).answer(message))
         place.running[identity] = task
         task.add_done_callback(lambda _: place.forget(identity, task))
         with place.held.in_use():
@@ -221,7 +235,7 @@ class Mcp:
             self._service.metrics.refused(refused.code)
             return _refused(message["id"], refused, 200)
         place = held.state[_WIRE] = _Place(self._service, key, held, mcp.agreed_version(params))
-        answer = await self._methods(place).answer(message)
+        answer = await self._methods(request, place).answer(message)
         if "error" in answer:
             await self._service.sandboxes.close(held)
             return json_reply(answer)
@@ -242,7 +256,7 @@ class Mcp:
                 self._notice(place, message)
         if not asked:
             return Response(status_code=202)
-        methods = self._methods(place)
+        methods = self._methods(request, place)
 
         async def one(message: dict[str, Any]) -> dict[str, Any]:
             try:
@@ -288,14 +302,15 @@ class Mcp:
         if "method" not in message:
             raise RpcError(mcp.INVALID_REQUEST, "a body is one request or notice")
         _check_envelope(request, message)
+        structured = _wants_structured(request)
 
         async def call(name: str, arguments: Any) -> dict[str, Any]:
-            return await self._call_by_name(key, name, arguments)
+            return await self._call_by_name(key, name, arguments, structured=structured)
 
         methods = mcp.Methods(call, tools=self._placed, instructions=_INSTRUCTIONS)
         return await self._answered(request, message, asyncio.ensure_future(methods.answer(message)), None)
 
-    async def _call_by_name(self, key: Key, name: str, arguments: Any) -> dict[str, Any]:
+    async def _call_by_name(self, key: Key, name: str, arguments: Any, *, structured: bool) -> dict[str, Any]:
         """Call a tool in the sandbox that `sandbox` names, or in a new one."""
         try:
             given = mcp.checked_arguments(name, arguments, self._placed)
@@ -317,7 +332,7 @@ class Mcp:
             if held.wire == _WIRE and held.labels == _ONCE:
                 held.labels, held.idle_s = {"mcp": "named"}, self._service.settings.idle_s
         try:
-            result = await self._call(place, name, given)
+            result = await self._call(place, name, given, structured=structured)
         except BaseException:
             if wanted is None:  # nobody has been told its name
                 await self._service.sandboxes.close(place.held)
@@ -343,11 +358,12 @@ class Mcp:
 
     # Answers
 
-    def _methods(self, place: _Place) -> mcp.Methods:
+    def _methods(self, request: Request, place: _Place) -> mcp.Methods:
         """The methods of a session."""
-        return mcp.Methods(functools.partial(self._call, place), tools=self._tools.offered)
+        call = functools.partial(self._call, place, structured=_wants_structured(request))
+        return mcp.Methods(call, tools=self._tools.offered)
 
-    async def _call(self, place: _Place, name: str, arguments: Any) -> dict[str, Any]:
+    async def _call(self, place: _Place, name: str, arguments: Any, *, structured: bool) -> dict[str, Any]:
         """Call a tool in one sandbox.
 
         Raises:
@@ -356,7 +372,7 @@ class Mcp:
         """
         mcp.check_tool(name, self._tools.offered)
         with self._service.errors(), place.held.in_use():
-            return await self._tools(place).call(name, arguments)
+            return await self._tools(place, structured=structured).call(name, arguments)
 
     async def _answered(
         self, request: Request, message: Mapping[str, Any], task: asyncio.Task[dict[str, Any]], place: _Place | None
