@@ -72,3 +72,22 @@ def test_an_agent_of_the_openai_sdk_runs_a_program():
 
     assert result.final_output == "It is 42."
     assert "42" in str(result.new_items[1].output)
+
+
+def test_an_agent_of_pydantic_ai_is_given_the_text_and_the_picture():
+    mcp = pytest.importorskip("pydantic_ai.mcp", reason="pydantic-ai's MCP client is not installed here: make adapters")
+    from fastmcp.client.transports import StdioTransport
+    from pydantic_ai import BinaryContent
+
+    async def work():
+        transport = StdioTransport(command=SERVER.command, args=SERVER.args, env=SERVER.env)
+        async with mcp.MCPToolset(transport) as tools:
+            number = await tools.direct_call_tool("run_code", {"code": "6 * 7"})
+            code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+            return number, await tools.direct_call_tool("run_code", {"code": code})
+
+    number, plot = asyncio.run(work())
+
+    assert parts(number) == {"value": "42"}
+    assert [type(part) for part in plot][0] is str
+    assert any(isinstance(part, BinaryContent) and part.media_type == "image/png" for part in plot)
