@@ -28,6 +28,9 @@ SESSIONS: Final = "/api/sessions"
 _MCP_SESSION: Final = b"mcp-session-id"
 _MCP_VERSION: Final = b"mcp-protocol-version"
 _ID: Final = re.compile(rf"(?:^|/)(?:[a-z]{{1,16}}_)?([0-9a-f]{{{TAG_DIGITS + 32}}})(?=$|[/?])")
+_KERNEL: Final = re.compile(
+    rf"/api/(?:kernels|sessions|contents)/([0-9a-f]{{{TAG_DIGITS + 8}}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})(?=$|/)"
+)
 _ANYWHERE: Final = re.compile(
     r"/v1/(?:languages|environments|openapi\.json)|/run_code/languages"
     r"|/api|/api/kernelspecs(?:/[^/]{1,200})?"
@@ -73,6 +76,8 @@ def named(scope: Any, protocols: Mapping[str, AtGateway]) -> str | None:
     path = scope["path"]
     if found := _ID.search(path):
         return found[1]
+    if found := _KERNEL.match(path):
+        return found[1].replace("-", "")
     for protocol in protocols.values():
         if digits := protocol.digits_of(path):
             return digits

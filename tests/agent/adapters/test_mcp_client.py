@@ -89,5 +89,5 @@ def test_an_agent_of_pydantic_ai_is_given_the_text_and_the_picture():
     number, plot = asyncio.run(work())
 
     assert parts(number) == {"value": "42"}
-    assert [type(part) for part in plot][0] is str
+    assert isinstance(plot[0], str)
     assert any(isinstance(part, BinaryContent) and part.media_type == "image/png" for part in plot)

@@ -5,7 +5,10 @@ import base64
 import contextlib
 import json
 import os
+import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -14,6 +17,7 @@ import httpx
 import pytest
 
 from groundbox.server.refusals import Refused
+from groundbox.testing.base import until
 
 websockets = pytest.importorskip("websockets.sync.client", reason="the extra `server` is not installed here")
 from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
@@ -713,7 +717,7 @@ def test_kernelspecs_name_the_languages(client):
 def test_a_kernel_is_a_sandbox_of_the_native_interface_with_the_limits_asked_for(client):
     made = client.post("/api/kernels", json={"groundbox": {"limits": {"memory_bytes": 2**28}}}).json()
 
-    box = client.get(f"/v1/sandboxes/{made['id']}").json()
+    box = client.get(f"/v1/sandboxes/{made['id'].replace('-', '')}").json()
     client.delete(f"/api/kernels/{made['id']}")
 
     assert (box["wire"], box["labels"]) == ("jupyter", {"kernel": "python3"})
@@ -769,3 +773,48 @@ def running(client):
             return 0
         time.sleep(0.05)
     return count
+
+
+# Jupyter's own server as a gateway's client, as `jupyter lab --gateway-url` is
+
+
+def test_jupyter_server_reaches_kernels_as_its_gateway(server, tmp_path):
+    pytest.importorskip("jupyter_server", reason="jupyter-server is not installed here: make clients")
+    environ = {**os.environ, "JUPYTER_GATEWAY_URL": server.url, "JUPYTER_GATEWAY_AUTH_TOKEN": server.token}
+    environ |= {"HOME": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path)}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=t"]
+    command = [sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser", *options]
+    headers = {"Authorization": "token t"}
+    with (
+        subprocess.Popen(command, env=environ, cwd=tmp_path, stderr=subprocess.DEVNULL) as process,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as client,
+    ):
+        try:
+            assert until(lambda: is_answered(client), within_s=60)
+            kernel = client.post("/api/kernels", json={"name": "python3"}).json()["id"]
+            url = f"ws://127.0.0.1:{port}/api/kernels/{kernel}/channels"
+            with websockets.connect(url, additional_headers=headers) as channels:
+                told = Connection(channels).run("print(6 * 7)")
+            interrupted = client.post(f"/api/kernels/{kernel}/interrupt").status_code
+            ended = client.delete(f"/api/kernels/{kernel}").status_code
+        finally:
+            process.terminate()
+
+    assert [content["text"] for kind, content in told if kind == "stream"] == ["42\n"]
+    assert (interrupted, ended) == (204, 204)
+
+
+def is_answered(client):
+    try:
+        return client.get("/api").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_the_id_of_a_kernel_is_a_uuid_and_its_digits_alone_are_accepted_too(client, kernel):
+    shown = client.get(f"/api/kernels/{kernel.replace('-', '')}").json()
+
+    assert str(uuid.UUID(kernel)) == kernel
+    assert shown["id"] == kernel

@@ -105,7 +105,7 @@ def routes(service: Service) -> list[BaseRoute]:
 
 
 class Jupyter:
-    """The endpoints over one service. A kernel's id is its sandbox's."""
+    """The endpoints over one service. A kernel's id is its sandbox's, with dashes; either is accepted."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -195,7 +195,8 @@ class Jupyter:
         return spec
 
     def _kernel(self, asked: Request | WebSocket) -> HeldKernel:
-        held = self._service.sandboxes.get(_key(asked), asked.path_params["kernel_id"])
+        sandbox_id = asked.path_params["kernel_id"].replace("-", "")
+        held = self._service.sandboxes.get(_key(asked), sandbox_id)
         kernel = held.state.get(_WIRE)
         if not isinstance(kernel, HeldKernel):
             raise not_found("kernel")

@@ -122,6 +122,13 @@ class Connection:
         return {"bytes": struct.pack(f"<{len(offsets) + 1}Q", len(offsets), *offsets) + b"".join(parts)}
 
 
+def kernel_id(sandbox_id: str) -> str:
+    """Return the id of a sandbox's kernel: with four dashes, as jupyter_server demands of every kernel's id."""
+    head = len(sandbox_id) - 24  # 8 digits, after those of a fleet's node
+    cuts = (0, head, head + 4, head + 8, head + 12, len(sandbox_id))
+    return "-".join(sandbox_id[begin:end] for begin, end in itertools.pairwise(cuts))
+
+
 class HeldKernel:
     """A held sandbox as a kernel, with the connections to it.
 
@@ -132,7 +139,7 @@ class HeldKernel:
     restarts = True
 
     def __init__(self, service: Service, held: Held, spec: Mapping[str, Any], stdin: Stdin | None) -> None:
-        self.id, self.held, self.spec = held.id, held, spec
+        self.id, self.held, self.spec = kernel_id(held.id), held, spec
         self.connections: set[Connection] = set()
         self._service = service
         self.kernel = Kernel(self, languages.named(spec["spec"]["language"]), stdin=stdin)
