@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """Reads a request, and answers it with server-sent events or JSON."""
 
     protocol_version = "HTTP/1.1"
+    server: Mock
+
+    def answer(self, body):
+        raise NotImplementedError
 
     def log_message(self, *_):
         pass
@@ -93,7 +98,7 @@ class Messages(Handler):
         else:
             block, reason = {"type": "text", "text": ""}, "end_turn"
             delta = {"type": "text_delta", "text": "done"}
-        message = {
+        message: dict[str, Any] = {
             "id": "msg_1", "type": "message", "role": "assistant", "model": body.get("model"), "content": [],
             "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 10, "output_tokens": 1},
         }  # fmt: skip
@@ -127,12 +132,17 @@ class Responses(Handler):
         if count < len(mock.calls):
             named = {"namespace": space.get("name"), "name": "run_code"}
             arguments = json.dumps(mock.calls[count])
-            item = {"type": "function_call", "id": f"fc_{count}", "call_id": f"call_{count}", "status": "completed"}
+            item: dict[str, Any] = {
+                "type": "function_call",
+                "id": f"fc_{count}",
+                "call_id": f"call_{count}",
+                "status": "completed",
+            }
             item |= {"arguments": arguments, **named}
         else:
-            words = [{"type": "output_text", "text": "done", "annotations": []}]
+            words: list[Any] = [{"type": "output_text", "text": "done", "annotations": []}]
             item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": words}
-        response = {"id": f"resp_{count}", "object": "response", "status": "in_progress", "output": []}
+        response: dict[str, Any] = {"id": f"resp_{count}", "object": "response", "status": "in_progress", "output": []}
         usage = {
             "input_tokens": 1, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 1,
             "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 2,
