@@ -87,19 +87,191 @@ def test_nothing_is_written_or_reached(ask, postgres, attempt):
     assert ask("SELECT count(*) AS n FROM orders").ok
 
 
-def test_limits_cannot_be_lifted_from_within(ask):
-    execution = ask("SELECT set_config('statement_timeout', '0', false), pg_sleep(30)")
+@pytest.fixture
+def hidden(postgres):
+    """Views of the administrator whose definitions call what a statement may not call by name."""
+    calls = {
+        "loosened": "set_config('statement_timeout', '0', false)",
+        "enlarged": "set_config('work_mem', '1GB', false), pg_try_advisory_lock(7)",
+        **{
+            f"set_{name}_{number}": f"set_config('{name}', '{value}', false)"
+            for name, values in CONFUSING.items()
+            for number, value in enumerate(values)
+        },
+    }
+    for name, call in calls.items():
+        postgres.execute(f"CREATE VIEW {name} AS SELECT * FROM (SELECT {call}) AS x")
+        postgres.execute(f"GRANT SELECT ON {name} TO reader")
+    yield
+    postgres.execute(f"DROP VIEW {', '.join(calls)}")
+
+
+CONFUSING = {
+    "client_encoding": ("SQL_ASCII", "SJIS", "LATIN1", "MULE_INTERNAL"),
+    "client_min_messages": ("debug5",),
+    "bytea_output": ("escape",),
+    "datestyle": ("SQL, DMY", "German"),
+    "intervalstyle": ("iso_8601",),
+    "standard_conforming_strings": ("off",),
+    "timezone": ("Asia/Kathmandu",),
+    "extra_float_digits": ("-15",),
+}
+"""Settings that change how a server writes its answer."""
+
+
+@pytest.mark.parametrize("view", [f"set_{name}_{n}" for name, values in CONFUSING.items() for n in range(len(values))])
+def test_a_setting_that_changes_how_answers_are_written_harms_only_the_query(hidden, ask, view):
+    values = "'é' AS t, '\\xdead5c00'::bytea AS b, day, now() AS n, day - now() AS i, 0.1::float8 AS f"
+
+    execution = ask(f"SELECT s.*, {values} FROM {view} AS s, orders")
+    failed = ask(f"SELECT s.*, 1 / (id - id) AS é FROM {view} AS s, orders")
+
+    assert execution.ok or "Traceback" not in execution.error.traceback, execution.error
+    assert failed.error.type in ("DivisionByZero", "FeatureNotSupported")
+    assert "é" in ask("SELECT 'é' AS t").text
+
+
+def test_limits_cannot_be_lifted_from_within(hidden, ask):
+    execution = ask("SELECT *, pg_sleep(30) FROM loosened")
 
     assert execution.outcome is gb.Outcome.TIMEOUT
     assert execution.usage.wall_s < 10
 
 
-def test_nothing_stays_for_the_next_query(ask):
-    ask("SELECT set_config('work_mem', '1GB', false), pg_advisory_lock(7)")
+def test_nothing_stays_for_the_next_query(hidden, ask, postgres):
+    assert ask("SELECT * FROM enlarged").ok
 
-    execution = ask("SELECT current_setting('work_mem') AS m, pg_try_advisory_lock(7) AS free")
+    execution = ask("SELECT current_setting('work_mem') AS m")
 
-    assert execution.value["application/vnd.dataresource+json"]["data"] == [{"m": "4MB", "free": True}]
+    assert execution.value["application/vnd.dataresource+json"]["data"] == [{"m": "4MB"}]
+    assert postgres.execute("SELECT pg_try_advisory_lock(7)") == [(True,)]
+
+
+EFFECTS = [
+    "SELECT pg_advisory_lock(1)",
+    "SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 10) i",
+    'SELECT "pg_advisory_lock" (1)',
+    "SELECT pg_catalog.pg_advisory_lock(1)",
+    'SELECT "pg_catalog" /* a */ . -- b\n "pg_advisory_lock" /* c */ (1)',
+    "SELECT PG_Advisory_Lock(1)",
+    "SELECT (1::bigint).pg_advisory_lock",
+    "SELECT g.pg_advisory_lock FROM generate_series(1::bigint, 3) AS g",
+    "SELECT * FROM pg_advisory_lock(1)",
+    "SELECT id FROM orders ORDER BY pg_advisory_lock(id)::text",
+    "SELECT id FROM orders WHERE pg_try_advisory_lock(id)",
+    'SELECT U&"pg_advisory\\005flock"(1)',
+    "SELECT u&\"pg_advisory!005flock\" (1) UESCAPE '!'",
+    "SELECT E'\\''\n'\\' AS a, pg_advisory_lock(1)::text, E'\\''\n'\\'",
+    "SELECT $a$ ' $a$, pg_advisory_lock(1), ' '",
+    "SELECT 1 /* /* */ ' */, pg_advisory_lock(1) -- '",
+    "SELECT pg_advisory_xact_lock_shared(1)",
+    "EXPLAIN ANALYZE SELECT pg_advisory_lock(1)",
+    "VALUES (pg_advisory_lock(1))",
+    "SELECT query_to_xml('SELECT pg_adv' || 'isory_lock(1)', true, true, '')",
+    "SELECT * FROM ts_stat('SELECT pg_adv' || 'isory_lock(1)')",
+    "SELECT pg_notify('a', 'b')",
+    "SELECT pg_export_snapshot()",
+    "SELECT pg_logical_emit_message(false, 'a', 'b')",
+    "SELECT set_config('client_encoding', 'SQL_ASCII', false), 'é'",
+    "SELECT pg_terminate_backend(1)",
+    "SELECT pg_cancel_backend(1)",
+    "SELECT own(1)",
+    "SELECT own /**/ (1)",
+    "SELECT (1).own",
+    "SELECT g . /**/ own FROM generate_series(1, 3) AS g",
+    "SELECT g.-- a\nown FROM generate_series(1, 3) AS g",
+    "SELECT public.own(id) FROM orders",
+    'SELECT "Own Name"()',
+    "SELECT a_name_that_is_as_long_as_names_may_be_for_this_server_is_it_not_so(1)",
+]
+
+
+@pytest.fixture
+def own(postgres):
+    """Functions of the shop: some declared volatile, as all are unless their owner says otherwise."""
+    cut = "a_name_that_is_as_long_as_names_may_be_for_this_server_is_it_not_so"
+    names = ["own(integer)", '"Own Name"()', f"{cut}(integer)", "amount(integer)"]
+    for name in names:
+        postgres.execute(f"CREATE FUNCTION {name} RETURNS integer LANGUAGE sql AS 'SELECT pg_backend_pid()'")
+    postgres.execute("CREATE FUNCTION declared(integer) RETURNS integer STABLE LANGUAGE sql AS 'SELECT 1'")
+    yield
+    postgres.execute(f"DROP FUNCTION {', '.join(names)}, declared(integer)")
+
+
+@pytest.mark.parametrize("attempt", EFFECTS)
+def test_a_function_that_can_do_more_than_read_is_refused(ask, own, attempt):
+    execution = ask(attempt)
+
+    assert execution.outcome is gb.Outcome.ERROR, execution.text
+    assert execution.error.type == "ReadOnly", execution.error
+    assert "Nothing was run" in execution.error.message
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT now(), random(), clock_timestamp(), gen_random_uuid(), pg_sleep(0), pg_relation_size('orders')",
+        "SELECT count(*) FROM orders TABLESAMPLE system (100)",
+        "SELECT declared(1), sum(amount), max(day) FROM orders GROUP BY id",
+        "SELECT amount, amount + 1 AS own, id FROM orders WHERE amount > 1 ORDER BY own",
+        "SELECT id -- (own)\nFROM orders",
+        "SELECT * FROM pg_stat_activity, pg_locks",
+    ],
+)
+def test_a_function_that_only_reads_is_called(ask, own, statement):
+    execution = ask(statement)
+
+    assert execution.ok, execution.error
+
+
+def test_a_refused_function_of_the_shop_is_called_once_its_owner_declares_it(ask, own, postgres):
+    refused = ask("SELECT own(1)").error
+
+    remedy = refused.message.partition("its owner can say so: ")[2]
+    postgres.execute(remedy)
+
+    assert remedy == "ALTER FUNCTION public.own(integer) STABLE"
+    assert ask("SELECT own(1)").ok
+
+
+def test_the_override_runs_such_a_function_and_every_result_says_so(postgres):
+    database = Database(url=postgres.url("reader"), allow_powerful=True)
+
+    with gb.Sandbox(databases={"shop": database}) as box:
+        execution = box.run("SELECT pg_advisory_lock(1)", language="sql", database="shop")
+
+    assert execution.ok
+    assert "can call pg_catalog.pg_advisory_lock(bigint), which is VOLATILE" in execution.warnings[0].message
+
+
+def test_a_role_with_only_what_every_new_server_grants_is_accepted(postgres, strong):
+    url = strong()
+    postgres.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")  # as every server did before version 15
+    try:
+        with gb.Sandbox(databases={"shop": Database(url=url)}) as box:
+            execution = box.run("SELECT count(*) FROM orders", language="sql", database="shop")
+            created = box.run("CREATE TABLE mine (a int)", language="sql", database="shop")
+            stored = box.run("SELECT 1 INTO mine", language="sql", database="shop")
+    finally:
+        postgres.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+
+    assert execution.ok
+    assert (created.error.type, stored.error.type) == ("ReadOnly", "ReadOnlySqlTransaction")
+
+
+def test_a_query_makes_no_write_of_others_fail(postgres, strong):
+    """A role may have a stricter isolation, in which reads take locks of their own."""
+    url = strong()
+    postgres.execute("ALTER ROLE strong SET default_transaction_isolation = 'serializable'")
+
+    with gb.Sandbox(databases={"shop": Database(url=url)}) as box:
+        execution = box.run(
+            "SELECT (SELECT count(*) FROM orders), count(*) AS n FROM pg_locks WHERE mode = 'SIReadLock'",
+            language="sql",
+            database="shop",
+        )
+
+    assert execution.value["application/vnd.dataresource+json"]["data"][0]["n"] == 0
 
 
 def test_credentials_are_nowhere_inside(postgres, everything):
@@ -149,10 +321,6 @@ GRANTS = [
     ("GRANT CREATE ON DATABASE shop TO strong", "may create schemas"),
     ("GRANT EXECUTE ON FUNCTION pg_read_file(text) TO strong", "may call pg_read_file"),
     ("GRANT EXECUTE ON FUNCTION lo_export(oid, text) TO strong", "may call lo_export"),
-    (
-        "GRANT EXECUTE ON FUNCTION pg_logical_emit_message(boolean, text, text) TO strong",
-        "may call pg_logical_emit_message",
-    ),
     (
         "CREATE FUNCTION public.of_a_superuser() RETURNS text SECURITY DEFINER LANGUAGE sql "
         "AS 'SELECT pg_read_file(''x'')'",

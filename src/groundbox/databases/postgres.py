@@ -1,11 +1,11 @@
 """PostgreSQL through psycopg: one connection for each query, closed after it.
 
-What holds a query, in this order. The role, which is looked at before each query (see `roles`). A transaction that is
-read-only and always rolled back; a query has run in it already, so that it can no longer be made writable. The
-protocol: the extended one takes a single statement. The kind of statement, by its first word. The server's clock
-(`statement_timeout`) and ours; when ours ends first, or the caller goes away, the query is cancelled on the server,
-and its backend is ended if that does not help. The connection is told to look for its client every second, so that
-a query does not outlive a host that is gone.
+What holds a query, in this order. The role, which is looked at before each query (see `roles`). The functions that
+the statement may call (see `postgres_functions`). A transaction that is read-only and always rolled back; a query has
+run in it already, so that it can no longer be made writable. The protocol: the extended one takes a single statement.
+The kind of statement, by its first word. The server's clock (`statement_timeout`) and ours; when ours ends first, or
+the caller goes away, the query is cancelled on the server, and its backend is ended if that does not help. The
+connection is told to look for its client every second, so that a query does not outlive a host that is gone.
 
 Values travel as the server writes them. Rows are counted as they come, and so are the bytes that wait in the socket:
 libpq holds a row until it is whole, and a row may be large.
@@ -26,6 +26,7 @@ from groundbox.databases import blanks
 from groundbox.databases.answer import Answer, DatabaseUnavailable, Field, RoleTooPowerful
 from groundbox.databases.database import Database
 from groundbox.databases.failure import HEAD_CHARS, NO_WORD, failure_of
+from groundbox.databases.postgres_functions import ESCAPED_NAME, find_volatile_call, has_escaped_name
 from groundbox.databases.roles import POWERS
 
 CONNECT_S: Final = 10.0
@@ -80,6 +81,8 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
         if not word and len(sql) > HEAD_CHARS:
             message = NO_WORD
         return Answer(failure=failure_of("ReadOnly", message))
+    if has_escaped_name(sql) and not database.allow_powerful:
+        return Answer(failure=failure_of("ReadOnly", ESCAPED_NAME))
     time_s = min(database.timeout_s, wall_s or database.timeout_s)
     connection = await _connected(name, database)
     powers: list[str] = []
@@ -89,6 +92,10 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
         if powers and not database.allow_powerful:
             raise RoleTooPowerful(name, powers)
         async with asyncio.timeout(time_s + _CLOCK_S):
+            if function := await find_volatile_call(connection, sql):
+                if not database.allow_powerful:
+                    return Answer(failure=failure_of("ReadOnly", function.refusal()))
+                powers = [*powers, f"can call {function.signature}, which is VOLATILE"]
             return await _answer(connection, database, sql, powers)
     except _NotDrained:
         return _too_wide(database, powers)
@@ -143,7 +150,11 @@ async def _connected(name: str, database: Database) -> Any:
     try:
         async with asyncio.timeout(CONNECT_S):
             return await psycopg.AsyncConnection.connect(
-                database.url, autocommit=True, connect_timeout=int(CONNECT_S), application_name="groundbox"
+                database.url,
+                autocommit=True,
+                connect_timeout=int(CONNECT_S),
+                application_name="groundbox",
+                client_encoding="utf8",
             )
     except TimeoutError:
         reason = f"it did not answer within {CONNECT_S:g} s"
@@ -156,7 +167,8 @@ async def _connected(name: str, database: Database) -> Any:
 async def _prepared(connection: Any, time_s: float) -> list[str]:
     """Begin the read-only transaction and look at the role in it."""
     milliseconds = max(1, int(time_s * 1000))
-    await connection.execute("BEGIN READ ONLY")
+    # Serializable reads would make the writes of others fail.
+    await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     for setting in (
         f"statement_timeout = {milliseconds}",
         f"lock_timeout = {milliseconds}",
@@ -164,6 +176,7 @@ async def _prepared(connection: Any, time_s: float) -> list[str]:
         "client_encoding = 'UTF8'",
         "bytea_output = 'hex'",
         "intervalstyle = 'postgres'",
+        "standard_conforming_strings = on",
         "datestyle = 'ISO'",
     ):
         await connection.execute(f"SET LOCAL {setting}")
@@ -194,7 +207,6 @@ async def _answer(connection: Any, database: Database, sql: str, powers: Sequenc
                 if len(rows) >= database.max_rows or held_bytes > database.max_bytes:
                     await connection.cancel_safe(timeout=_CANCEL_S)
                     await _drained(connection, database.max_bytes + _READ_AHEAD_BYTES)
-                    await connection.execute("ROLLBACK")
                     types = await _type_names(connection, fields)
                     return Answer(fields=types, rows=rows, complete=False, powers=powers)
                 rows.append([_plain(v, f.oid) for v, f in zip(values, fields, strict=True)])
@@ -301,7 +313,11 @@ def _plain(value: bytes | None, oid: int) -> Any:
 
 
 async def _type_names(connection: Any, fields: Sequence[_RawField]) -> list[Field]:
-    """The server's names of the types, which it has to be asked for."""
+    """The server's names of the types, which it has to be asked for.
+
+    The query's transaction ends before, and with it every setting that the query made, such as another encoding.
+    """
+    await connection.execute("ROLLBACK")
     names = []
     for field in fields:
         query = "SELECT pg_catalog.format_type(%s::oid, %s::int)"

@@ -2,6 +2,9 @@
 
 The transaction is read-only and ends with a rollback whatever the role may do; but a role that may read the server's
 files, run programs there or end other sessions does so in a read-only transaction as well.
+
+What every new server grants everybody is not a power of the role: creating in the schema `public` before version 15,
+and functions such as `pg_logical_emit_message`. The read-only transaction and `postgres_functions` refuse these.
 """
 
 from __future__ import annotations
@@ -44,6 +47,8 @@ UNION ALL
 UNION ALL
 (SELECT 'may create in schema ' || nspname FROM pg_catalog.pg_namespace, me
  WHERE NOT me.rolsuper AND nspname NOT LIKE 'pg\\_%' AND pg_catalog.has_schema_privilege(pg_namespace.oid, 'CREATE')
+   AND NOT (nspname = 'public' AND EXISTS (
+       SELECT 1 FROM pg_catalog.aclexplode(nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'CREATE'))
  ORDER BY nspname LIMIT 3)
 UNION ALL
 SELECT 'may create schemas' FROM me
@@ -51,7 +56,7 @@ WHERE NOT me.rolsuper AND pg_catalog.has_database_privilege(pg_catalog.current_d
 UNION ALL
 (SELECT DISTINCT 'may call ' || proname FROM functions, me WHERE NOT me.rolsuper
  AND (nspname = 'pg_catalog' AND proname IN ('pg_read_file', 'pg_read_binary_file', 'pg_ls_dir', 'pg_stat_file',
-      'lo_import', 'lo_export', 'pg_logical_emit_message',
+      'lo_import', 'lo_export',
       'pg_file_write', 'pg_promote', 'pg_reload_conf', 'pg_rotate_logfile')
       OR proname IN ('dblink', 'dblink_connect', 'dblink_connect_u', 'dblink_exec', 'pg_file_write'))
  AND pg_catalog.has_function_privilege(functions.oid, 'EXECUTE') ORDER BY 1 LIMIT 5)
