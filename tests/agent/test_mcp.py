@@ -285,11 +285,14 @@ def test_nothing_but_the_protocol_is_on_stdout_and_the_end_of_input_is_the_end(p
     assert peer.close() == (0, b"")
 
 
-def test_a_file_as_input_is_refused_with_what_to_do(tmp_path):
-    (tmp_path / "in").touch()
-    with (tmp_path / "in").open("rb") as given:
+@pytest.mark.parametrize("given", ["a file", "/dev/null", "/dev/zero"])
+def test_an_input_that_cannot_be_waited_for_is_refused_with_what_to_do(tmp_path, given):
+    if given == "a file":
+        given = tmp_path / "in"
+        given.touch()
+    with open(given, "rb") as stdin:
         ended = subprocess.run(
-            [sys.executable, "-m", "groundbox", "mcp"], stdin=given, capture_output=True, check=False
+            [sys.executable, "-m", "groundbox", "mcp"], stdin=stdin, capture_output=True, check=False
         )
 
     assert (ended.returncode, ended.stdout) == (2, b"")

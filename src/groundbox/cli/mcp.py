@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -60,10 +61,9 @@ async def _serve(
 
     loop = asyncio.get_running_loop()
     lines = asyncio.StreamReader(limit=MOST_LINE_BYTES)
-    try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    except ValueError:
-        raise InvalidArgument("stdin", "must be a pipe or a terminal; a client starts this command by itself") from None
+    if not _is_pollable(sys.stdin.fileno()):  # asyncio would refuse a file, and wait forever for /dev/null
+        raise InvalidArgument("stdin", "must be a pipe or a terminal; a client starts this command by itself")
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not end up in the protocol
 
@@ -94,6 +94,16 @@ async def _serve(
     interpreter = _Interpreter(await make(), make)
     kept = None if out is None else _Keeper(out)
     await Server(interpreter, send, read_by_client, kept, structured=structured).serve(lines)
+
+
+def _is_pollable(descriptor: int) -> bool:
+    """Return False for regular files and for devices such as /dev/null, which epoll refuses."""
+    with select.epoll() as poll:
+        try:
+            poll.register(descriptor, select.EPOLLIN)
+        except PermissionError:
+            return False
+    return True
 
 
 class _Interpreter(Interpreter):
