@@ -145,6 +145,48 @@ def test_a_web_page_instead_of_an_api_is_told_with_a_better_url():
     assert str(failed.value).endswith(f"perhaps {base}/v1")
 
 
+def streamed(*chunks, done=True):
+    """Return the answer of an endpoint that streams without being asked to."""
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    body = ": keep-alive\n\n" + "".join(lines) + ("data: [DONE]\n\n" if done else "")
+    return 200, {"content-type": "text/event-stream"}, body.encode()
+
+
+def piece(delta, finish=None):
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def test_an_endpoint_that_streams_unasked_is_read_as_one_that_does_not():
+    other = {"choices": [{"index": 1, "delta": {"content": "another choice"}}]}
+    text = streamed(
+        piece({"role": "assistant", "content": "It is "}), other, piece({"content": "42."}), piece({}, "stop")
+    )
+    call = [
+        {"index": 0, "id": "c1", "function": {"name": RUN, "arguments": '{"code": '}},
+        {"index": 0, "function": {"arguments": '"6 * 7"}'}},
+    ]
+    calls = streamed(*(piece({"tool_calls": [each]}) for each in call), piece({}, "tool_calls"), done=False)
+
+    with server(text, calls) as (url, _):
+        assert reply(url).text == "It is 42."
+        assert reply(url).calls == [Call(name=RUN, arguments='{"code": "6 * 7"}', call_id="c1")]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (streamed(piece({"content": "It is"}), {"error": {"message": "the model crashed"}}), ": the model crashed"),
+        (streamed(piece({"content": "It is"}), done=False), ""),
+        (streamed({"done": True, "response": "hi"}), ""),
+    ],
+)
+def test_a_stream_without_a_whole_answer_is_refused_as_what_it_is(body, reason):
+    with server(body) as (url, _), pytest.raises(ModelFailed) as failed:
+        reply(url)
+
+    assert str(failed.value).endswith(f"the endpoint sent a stream of events without a whole answer{reason}")
+
+
 def test_an_unknown_model_is_told_in_the_endpoints_own_words():
     missing = (404, {}, {"error": {"message": 'model "m" not found, try pulling it first', "type": "api_error"}})
     with server(missing) as (url, _), pytest.raises(ModelFailed) as failed:

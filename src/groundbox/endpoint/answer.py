@@ -76,12 +76,21 @@ class Body(NamedTuple):
         if self.is_web_page:
             title = _TITLE.search(text[:20_000])
             return f"a web page, {' '.join(title[1].split())!r}" if title else "a web page"
+        if self.is_stream:
+            events = (line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:"))
+            told = next((message for event in events if (message := _message(event))), "")
+            return f"a stream of events without a whole answer{': ' if told else ''}{told}"
         return _message(text) or text
 
     @property
     def is_web_page(self) -> bool:
         """Whether it is HTML, which no API answers with."""
         return self.data[:200].lstrip().lower().startswith((b"<!doctype html", b"<html"))
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream of events, which some endpoints send to every request."""
+        return self.data[:200].lstrip().startswith((b"data:", b"event:", b":"))
 
 
 async def receive(response: Any) -> Body:
@@ -103,7 +112,7 @@ def completion_of(body: Body) -> Completion:
     if not body.whole:
         return Completion(text="", finish=TOO_LARGE)
     try:
-        return _read(json.loads(body.data))
+        return _read(_joined(body.data) if body.is_stream else json.loads(body.data))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise NoCompletion from None
 
@@ -154,6 +163,48 @@ def _read(told: Any) -> Completion:
         completion_tokens=_count(usage.get("completion_tokens")),
         calls=tuple(map(_call, message.get("tool_calls") or ())),
     )
+
+
+def _joined(data: bytes) -> dict[str, Any]:
+    """Join the chunks of a streamed completion into what the endpoint sends without streaming."""
+    said: list[str] = []
+    calls: dict[Any, dict[str, Any]] = {}
+    finish, usage, has_ended = None, None, False
+    for line in data.splitlines():
+        payload = line.removeprefix(b"data:").strip()
+        if not line.startswith(b"data:"):
+            continue
+        if payload == b"[DONE]":
+            has_ended = True
+            continue
+        chunk = json.loads(payload)
+        if chunk.get("error"):
+            raise NoCompletion
+        usage = chunk.get("usage") or usage
+        for choice in chunk.get("choices") or ():
+            if choice.get("index", 0) != 0:
+                continue
+            finish = choice.get("finish_reason") or finish
+            delta = choice.get("delta") or {}
+            said.append(delta.get("content") or "")
+            for part in delta.get("tool_calls") or ():
+                _add_call(calls.setdefault(part.get("index", len(calls)), {"name": [], "arguments": []}), part)
+    if not (said and (finish or has_ended)):  # cut off, or no completion
+        raise NoCompletion
+    joined = [
+        {"id": each.get("id"), "function": {name: "".join(each[name]) for name in ("name", "arguments")}}
+        for each in calls.values()
+    ]
+    message = {"content": "".join(said), "tool_calls": joined}
+    return {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}
+
+
+def _add_call(call: dict[str, Any], part: Mapping[str, Any]) -> None:
+    """Add one piece of a streamed call to what came before."""
+    call["id"] = part.get("id") or call.get("id")
+    function = part.get("function") or {}
+    for name in ("name", "arguments"):
+        call[name].append(function.get(name) or "")
 
 
 def _call(told: Any) -> ToolCall:

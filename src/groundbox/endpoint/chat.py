@@ -151,6 +151,8 @@ class ChatApi:
         try:
             found = completion_of(response)
         except NoCompletion:
+            if response.is_stream:
+                raise EndpointFailed(f"{self._url}: the endpoint sent {self._shown(response)}") from None
             raise EndpointFailed(
                 f"{self._url}: this is no chat completion: {self._shown(response)}; "
                 f"the URL has to be that of an OpenAI-compatible API, {self._guess()}"
