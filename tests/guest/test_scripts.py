@@ -1,6 +1,10 @@
 """Scripts end as `python main.py` ends: the same output, the same exit code."""
 
+import re
+
 import pytest
+
+import groundbox as gb
 
 PROGRAMS = {
     "prints": "import sys\nprint('out'); print('err', file=sys.stderr)",
@@ -34,6 +38,15 @@ PROGRAMS = {
     ),
     "uses asyncio": (
         "import asyncio\nasync def f(): return await asyncio.to_thread(lambda: 3)\nprint(asyncio.run(f()))"
+    ),
+    "fails deeply": (
+        "import sys\nsys.setrecursionlimit(9000)\n"
+        "def f(n):\n    if n == 0: raise ValueError\n    f(n - 1)\n"
+        "def g():\n    f(3000)\ng()"
+    ),
+    "fails deeply twice": (
+        "import sys\nsys.setrecursionlimit(9000)\nf = lambda n: f(n - 1) if n else 1 / 0\n"
+        "try: f(2500)\nexcept Exception: f(2001)"
     ),
     "takes away every way to leave": "import os, sys\nexit = quit = sys.exit = os._exit = None\nprint('out')",
     "raises a group": "raise ExceptionGroup('g', [ValueError(1), KeyError(2)])",
@@ -99,3 +112,26 @@ def test_figures_are_reported_once(run_script, ending):
     assert [sorted(r["data"]) for r in ended.reports if r.get("ev") == "display"] == [
         ["application/vnd.groundbox.chart+json", "image/png", "text/plain"]
     ]
+
+
+DEEP = "import sys\nsys.setrecursionlimit(1_000_000)\n"
+DEEP_PROGRAMS = {
+    "a function that calls itself": "def f(n):\n    return f(n + 1)\nf(0)",
+    "two functions that call each other": "def a(n): b(n + 1)\ndef b(n): a(n + 1)\na(0)",
+    "a failure that caused another": (
+        "def f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError as e:\n    raise ValueError('x') from e"
+    ),
+}
+
+
+@pytest.mark.parametrize("program", DEEP_PROGRAMS.values(), ids=DEEP_PROGRAMS.keys())
+def test_a_failure_a_million_frames_deep_is_told_at_about_the_cost_of_getting_there(program):
+    limits = gb.Limits(wall_s=None, cpu_s=20, memory_bytes=2 * gb.GiB)  # CPython's own printing takes 30 s and more
+
+    execution = gb.run(DEEP + program, mode="script", limits=limits)
+
+    assert execution.outcome is gb.Outcome.ERROR
+    assert execution.error.type in ("RecursionError", "ValueError")
+    assert execution.stderr.rstrip().endswith(execution.error.message)
+    assert len(execution.stderr) < 300_000
+    assert re.search(r"\b99\d{4} (?:more times|frames left out)", execution.stderr)

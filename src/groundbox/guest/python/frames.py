@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import os
 import sysconfig
 import traceback
 import types
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 SHOWN_PARTS: Final = 24
@@ -35,6 +36,8 @@ class Scene:
     workdir: str
     namespace: dict[str, Any]
     environment_packages: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    known_steps: dict[int, list[Step]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    """Steps of exceptions by their `id`: a million frames take a second to walk, and four parts ask for them."""
 
     def owns(self, frame: types.FrameType) -> bool:
         """Whether `frame` runs the program's own code."""
@@ -65,6 +68,8 @@ def is_beneath(path: str, directory: str) -> bool:
 
 def steps_of(exc: BaseException, scene: Scene) -> list[Step]:
     """The traceback, outermost first, without our own frames and the event loop that ran the program."""
+    if (known := scene.known_steps.get(id(exc))) is not None:
+        return known
     steps = []
     tb = exc.__traceback__
     while tb is not None:
@@ -75,23 +80,35 @@ def steps_of(exc: BaseException, scene: Scene) -> list[Step]:
             steps.append(Step(frame, tb.tb_lineno, tb.tb_lasti, own, package))
         tb = tb.tb_next
     first_own = next((i for i, step in enumerate(steps) if step.own), 0)
-    return steps[first_own:]
+    scene.known_steps[id(exc)] = steps[first_own:]
+    return scene.known_steps[id(exc)]
 
 
 def render(steps: Sequence[Step]) -> str:
     """Own frames with their lines and carets, library frames as `… 14 frames in pandas`."""
-    parts = [_collapsed(run) if not run[0].own else _repeated(run) for run in _runs(steps)]
-    if len(parts) > SHOWN_PARTS:
-        half = SHOWN_PARTS // 2
-        left_out = f"  … {sum(map(len, _runs(steps)[half:-half]))} frames left out\n"
-        parts = [*parts[:half], left_out, *parts[-half:]]
-    return "".join(parts)
+    half = SHOWN_PARTS // 2
+    first: list[Sequence[Step]] = []
+    last: collections.deque[Sequence[Step]] = collections.deque()
+    left_out = 0
+    for run in _runs(steps):
+        if len(first) < half:
+            first.append(run)
+            continue
+        last.append(run)
+        if len(last) > half:
+            left_out += len(last.popleft())
+    middle = [f"  … {left_out} frames left out\n"] if left_out else []
+    return "".join([*map(_rendered, first), *middle, *map(_rendered, last)])
 
 
-def _runs(steps: Sequence[Step]) -> list[list[Step]]:
+def _rendered(run: Sequence[Step]) -> str:
+    return _repeated(run) if run[0].own else _collapsed(run)
+
+
+def _runs(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
     """Neighbours that are told together: library frames, or one line of the program again and again."""
     groups = itertools.groupby(steps, key=lambda s: (s.frame.f_code, s.lineno) if s.own else None)
-    return [list(group) for _, group in groups]
+    return (list(group) for _, group in groups)
 
 
 def position_of(step: Step) -> tuple[int | None, int | None, int | None, int | None]:

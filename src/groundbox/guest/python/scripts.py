@@ -33,6 +33,7 @@ from .frames import Scene, is_beneath
 from .shell import forget_shell
 from .source import remember_lines
 from .tracing import Tracing
+from .uncaught import print_exception
 from .watching import Watch
 
 Report = Callable[[dict[str, Any]], None]
@@ -230,7 +231,7 @@ def _print(exc: BaseException) -> int:
     hook = sys.excepthook
     try:
         if hook is sys.__excepthook__:
-            traceback.print_exception(exc)
+            print_exception(exc)
         else:
             hook(type(exc), exc, exc.__traceback__)
     except SystemExit as leaving:
