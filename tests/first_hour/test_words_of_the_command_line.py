@@ -59,6 +59,22 @@ def test_the_command_line_says_which_of_its_options_help(command):
     assert "Network(" not in asked.stdout
 
 
+def test_a_script_that_lacks_input_learns_how_to_pipe_it_in(command):
+    ended = command("run", "--mode", "script", "-c", "input()")
+
+    assert "--stdin FILE" in ended.stderr
+    assert "--stdin -" in ended.stderr
+
+
+def test_a_command_of_a_cell_that_fails_is_a_warning(command):
+    ran = command("run", "-c", "!false")
+    installed = command("run", "-c", "!pip install nothing")
+
+    assert "the command 'false' failed with exit status 1" in ran.stderr
+    assert "--allow-host pypi.org" in installed.stderr
+    assert (ran.code, installed.code, "Network(" in installed.stderr) == (0, 0, False)
+
+
 def test_a_model_behind_mcp_learns_where_options_are_set():
     failure = Failure(
         type="URLError", message="no", hints=('To allow it: Network(allow=["data.test"]).', "Look again.")

@@ -43,6 +43,7 @@ _PLAIN: Final = (
     (re.compile(r"\bNetwork\(loopback=True\)"), "--loopback"),
     (re.compile(r"\benvironment=(['\"])([\w.-]+)\1(?: or --environment \2)?"), r"--environment \2"),
     (re.compile(r"\bmode=(['\"])(\w+)\1"), r"--mode \2"),
+    (re.compile(r"\bwith stdin=…"), "with --stdin FILE, or with --stdin - for what is piped into this command."),
     (re.compile(r"\blimits\.file_count\b"), "file_count, which has no option"),
 )
 

@@ -77,7 +77,7 @@ def no_stdin(fault: Fault) -> list[str]:
     if fault.scene.filename.startswith("<cell"):
         asking = "`input()`" if fault.message else "`getpass()`"
         return [f"A cell has no standard input, so {asking} fails: put the value into the code."]
-    return ["Standard input has ended: the program reads more lines than it was given."]
+    return ["Standard input has ended: the program reads more lines than it was given. Give them with stdin=…"]
 
 
 def running_loop(fault: Fault) -> list[str]:
