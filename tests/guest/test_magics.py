@@ -82,6 +82,45 @@ def test_pip_without_a_network_says_which_setting_allows_it(run_cells, line):
     assert ran.error["traceback"].endswith("\nPipFailed: pip ended with status 1")
 
 
+@pytest.mark.parametrize(
+    ("source", "command", "status"),
+    [
+        ("!false", "false", 1),
+        ("rows = !ls  /nothing-here", "ls /nothing-here", 2),
+        ("!!exit 7", "exit 7", 7),
+        ("%%sx\nexit 7", "exit 7", 7),
+        ("!kill -9 $$", "kill -9 $$", -9),
+        ("!nothing_of_this_name", "nothing_of_this_name", 127),
+    ],
+)
+def test_a_command_that_fails_in_a_cell_that_ends_well_is_reported(run_cells, source, command, status):
+    ran = run_cells(source, "1", ipython=True)
+
+    failed, after = ran.results
+    assert failed["error"] is None
+    assert failed["failed_commands"] == [{"command": command, "status": status, "hint": ""}]
+    assert "failed_commands" not in after
+
+
+def test_failed_commands_are_bounded_however_many_and_long_they_are(run_cells):
+    ran = run_cells("for i in range(20):\n    get_ipython().system('false ' + 'x' * 5000)", ipython=True)
+
+    told = ran.last["failed_commands"]
+    assert (len(told), max(len(each["command"]) for each in told)) == (8, 200)
+
+
+@pytest.mark.parametrize("source", ["!pip install nothing", "!{sys.executable} -m pip install nothing"])
+def test_a_failed_pip_command_says_why(run_cells, source):
+    options = "--retries 1 --no-cache-dir --isolated --index-url http://127.0.0.1:9/simple"
+
+    ran = run_cells(f"import sys\n{source} {options}", ipython=True)
+
+    [failed] = ran.last["failed_commands"]
+    assert failed["status"] == 1
+    assert "pip could not reach its package index. The network is off" in failed["hint"]
+    assert "Network(" not in ran.stderr
+
+
 @pytest.mark.parametrize("source", ["%time 1", "!ls", "x = 1\n!ls"])
 def test_without_ipython_magics_fail_with_a_hint(run_cells, source):
     ran = run_cells(source)

@@ -75,6 +75,7 @@ def warnings_of(report: Report, outcome: Outcome, limits: Limits, *, offline: bo
     return (
         *_killed_processes(report, outcome, limits),
         *_lost_state(report),
+        *_failed_commands(report, outcome),
         *_told_by_commands(report, outcome, limits, offline=offline),
         *observations.warnings(told),
         *_left_outside(report),
@@ -125,6 +126,25 @@ def _told_by_commands(report: Report, outcome: Outcome, limits: Limits, *, offli
         )
         for line, hint in _complaints(report, limits, offline=offline)
     ]
+
+
+def _failed_commands(report: Report, outcome: Outcome) -> Sequence[Warning]:
+    """Return one warning for each `!command` that failed in a cell that ended well, as in a notebook."""
+    failed = report.done.failed_commands if report.done is not None and outcome is Outcome.OK else ()
+    return [
+        Warning(
+            code="run.command_failed",
+            tier="note",
+            message=f"the command {each.command!r} {_command_end(each.status)}, and the cell continued",
+            evidence={"command": each.command, "status": each.status},
+            hint=each.hint or "To stop at a failing command: subprocess.run(command, shell=True, check=True).",
+        )
+        for each in failed
+    ]
+
+
+def _command_end(status: int) -> str:
+    return f"failed with exit status {status}" if status >= 0 else f"was killed by signal {-status}"
 
 
 def _complaints(report: Report, limits: Limits, *, offline: bool) -> Iterator[tuple[str, str]]:

@@ -110,6 +110,14 @@ class Observed(msgspec.Struct, frozen=True):
     names: Annotated[list[Annotated[str, msgspec.Meta(max_length=64)]], msgspec.Meta(max_length=8)] = []
 
 
+class FailedCommand(msgspec.Struct, frozen=True):
+    """What the guest says about a `!command` of a cell whose status was not 0."""
+
+    command: Annotated[str, msgspec.Meta(max_length=200)]
+    status: Annotated[int, msgspec.Meta(ge=-64, le=255)]
+    hint: Annotated[str, msgspec.Meta(max_length=600)] = ""
+
+
 class _Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
     id: int
     ok: bool
@@ -123,6 +131,7 @@ class _Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
     core: Annotated[str, msgspec.Meta(max_length=20)] = ""
     observed: Annotated[list[Observed], msgspec.Meta(max_length=48)] = []
     outside: Annotated[list[Annotated[str, msgspec.Meta(max_length=4096)]], msgspec.Meta(max_length=10)] = []
+    failed_commands: Annotated[list[FailedCommand], msgspec.Meta(max_length=8)] = []
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +149,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     core: str = ""
     observed: list[Observed] = []
     outside: list[str] = []
+    failed_commands: list[FailedCommand] = []
 
 
 Frame = Ready | Failed | Shown | Cleared | Answered | Done
@@ -233,6 +243,7 @@ def _done(told: _Done) -> Done:
         core=told.core,
         observed=told.observed,
         outside=told.outside,
+        failed_commands=told.failed_commands,
     )
 
 

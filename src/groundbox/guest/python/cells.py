@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from . import chance, figures, interpreters, machine, viewers
 from .bundles import Bundler
 from .calls import LOST, Program, answer_of, with_data
-from .commands import with_pip_magic
+from .commands import take_failures, with_pip_magic
 from .display import display_event, make_display
 from .failure import bare_failure, failure_of
 from .frames import Scene
@@ -185,11 +185,14 @@ class CellRunner:
 
     def _guard(self, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         before = _ignore_interrupts()
+        take_failures()
         try:
             try:
-                return attempt()
+                result = attempt()
             finally:
                 _ignore_interrupts()
+            failed = take_failures()
+            return {**result, "failed_commands": failed} if failed else result
         except KeyboardInterrupt:
             return _result(interrupted=True)
         except BaseException as exc:  # the program has broken what we stand on, such as builtins

@@ -29,6 +29,13 @@ _INDEX: Final = re.compile(r"host='([A-Za-z0-9.-]+)'")
 _PUBLIC_INDEX: Final = ("pypi.org", "files.pythonhosted.org")
 
 
+_MOST_FAILURES: Final = 8
+_MOST_COMMAND_CHARS: Final = 200
+_MOST_HINT_CHARS: Final = 600
+_failures: list[dict[str, Any]] = []
+"""Commands of this cell whose status was not 0. IPython does not raise for them."""
+
+
 class PipFailed(Hinted):
     """`%pip` ended with a status other than 0."""
 
@@ -42,13 +49,36 @@ def with_pip_magic(source: str) -> str:
 
 def system(command: str) -> int:
     """Run a shell command; its status, negative for a signal. Its output is the program's."""
+    hint = ""
     if _PIP.match(command):
         status, hint = _pip(_PIP.sub("", command, count=1))
-        if hint:
-            print(hint, file=sys.stderr)
-        return status
-    _flush()
-    return subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, check=False).returncode
+    else:
+        _flush()
+        status = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, check=False).returncode
+    _note_status(command, status, hint)
+    return status
+
+
+def read_output(command: str) -> tuple[int, str]:
+    """Run a shell command; return its status and what it wrote to both streams."""
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(["/bin/sh", "-c", command], check=False, **pipes)
+    _note_status(command, done.returncode, "")
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+def take_failures() -> list[dict[str, Any]]:
+    """Return the commands that failed since the last call, at most 8, and forget them."""
+    taken = _failures[:]
+    _failures.clear()
+    return taken
+
+
+def _note_status(command: str, status: int, hint: str) -> None:
+    if status != 0 and len(_failures) < _MOST_FAILURES:
+        line = " ".join(command.split())
+        shown = line if len(line) <= _MOST_COMMAND_CHARS else f"{line[: _MOST_COMMAND_CHARS - 1]}…"
+        _failures.append({"command": shown, "status": status, "hint": hint[:_MOST_HINT_CHARS]})
 
 
 def pip_magic(line: str) -> None:

@@ -56,6 +56,7 @@ def forget_shell() -> None:
 def _make_class(base: Any, emit: Emit, execute: Execute) -> Any:
     displayhook: Any = importlib.import_module("IPython.core.displayhook")
     displaypub: Any = importlib.import_module("IPython.core.displaypub")
+    text: Any = importlib.import_module("IPython.utils.text")
     formatters: Any = importlib.import_module("IPython.core.formatters")
     traitlets: Any = importlib.import_module("traitlets.config")
 
@@ -148,6 +149,12 @@ def _make_class(base: Any, emit: Emit, execute: Execute) -> Any:
             self.user_ns["_exit_code"] = commands.system(expanded)
 
         system_raw = system_piped = system
+
+        def getoutput(self, cmd: str, split: bool = True, depth: int = 0) -> Any:
+            if cmd.rstrip().endswith("&"):
+                raise OSError("Background processes not supported.")  # as IPython says
+            self.user_ns["_exit_code"], written = commands.read_output(self.var_expand(cmd, depth=depth + 1))
+            return text.SList(written.splitlines()) if split else text.LSString(written)
 
         def run_cell(self, raw_cell: str, *args: Any, **kwargs: Any) -> None:
             """For magics that take a cell, such as `%%capture`. Errors are raised, not printed."""
