@@ -36,7 +36,7 @@ def routes_of(name):
 
 
 def test_the_five_protocols_of_this_package_are_installed():
-    assert set(NAMES) <= set(protocol.installed())
+    assert set(NAMES) <= set(protocol.installed()), "the installation is older than the entry points: make setup"
 
 
 @pytest.mark.parametrize("name", NAMES)
