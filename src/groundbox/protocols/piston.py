@@ -16,7 +16,7 @@ import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute, Route
 
 from groundbox.execution import Execution, Outcome
 from groundbox.limits import Limits
+from groundbox.protocols.fields import Arguments, Content, Path, Program, Word
 from groundbox.sandbox import environments, languages
 from groundbox.server import schemas
 from groundbox.server.keys import Key
@@ -35,9 +36,13 @@ from groundbox.server.service import Ran, Service
 
 _WIRE: Final = "piston"
 _MOST_OUTPUT_CHARS: Final = 4_000_000
+_MOST_FILES: Final = 1000
 _VERSION_S: Final = 10.0
-_VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
-_TERM: Final = re.compile(r"(\^|~|>=|<=|>|<|=)?\s*v?(\*|x|\d+(?:\.(?:\d+|x|\*)){0,2})", re.IGNORECASE)
+_VERSION: Final = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
+_AFTER_OPERATOR: Final = re.compile(r"(?<=[\^~<>=])\s+(?=[vx*\d])", re.IGNORECASE)
+_TERM: Final = re.compile(r"(\^|~|>=|<=|>|<|=)?v?(\*|x|\d+(?:\.(?:\d+|x|\*)){0,2})", re.IGNORECASE)
+"""One comparison of a selector, without blanks: they are taken out before, because a pattern that looks for them at
+every position takes quadratic time."""
 _STATUS: Final = {Outcome.ERROR: "RE", Outcome.TIMEOUT: "TO", Outcome.MEMORY: "SG", Outcome.SIGNAL: "SG"}
 
 
@@ -68,17 +73,17 @@ _RUNTIMES: Final = (
 
 
 class _File(msgspec.Struct, kw_only=True):
-    content: str
-    name: str | None = None
-    encoding: str | None = None
+    content: Content
+    name: Path | None = None
+    encoding: Word | None = None
 
 
 class _Execute(msgspec.Struct, kw_only=True):
-    language: str
-    version: str
-    files: list[_File]
-    stdin: str | None = None
-    args: list[str] | None = None
+    language: Word
+    version: Word
+    files: Annotated[list[_File], msgspec.Meta(max_length=_MOST_FILES)]
+    stdin: Program | None = None
+    args: Arguments | None = None
     run_timeout: float | None = None
     run_cpu_time: float | None = None
     run_memory_limit: float | None = None
@@ -229,12 +234,15 @@ def _satisfies(version: str, selector: str) -> bool:
 
 
 def _all_hold(numbers: tuple[int, ...], choice: str) -> bool:
-    end = 0
-    for term in _TERM.finditer(choice):
-        if choice[end : term.start()].strip() or not _holds(numbers, term[1] or "", term[2]):
-            return False
-        end = term.end()
-    return end > 0 and not choice[end:].strip()
+    has_term = False
+    for word in _AFTER_OPERATOR.sub("", choice).split():
+        end = 0
+        while end < len(word):
+            term = _TERM.match(word, end)
+            if term is None or not _holds(numbers, term[1] or "", term[2]):
+                return False
+            has_term, end = True, term.end()
+    return has_term
 
 
 def _holds(numbers: tuple[int, ...], operator: str, told: str) -> bool:

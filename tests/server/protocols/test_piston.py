@@ -170,6 +170,11 @@ def test_versions_are_chosen_as_semver_has_it(selector, holds):
 # Refusals and failures of this side
 
 
+def str_of_field(field):
+    """A short name for a test."""
+    return f"{next(iter(field))}-{len(str(field))}"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -182,6 +187,43 @@ def test_what_cannot_be_meant_is_refused_with_a_message(client, body, message):
     answer = client.post("/api/v2/execute", json=body)
 
     assert (answer.status_code, answer.json()["message"]) == (400, message)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"language": "p" * 201},
+        {"version": " " * 16_000 + "!"},
+        {"version": "9" * 5000},
+        {"stdin": "x" * (16 * 2**20 + 1)},
+        {"args": [""] * 1001},
+        {"args": ["x" * 131_072]},
+        {"files": [{"content": ""}] * 1001},
+        {"files": [{"content": "", "name": "x" * 4097}]},
+        {"files": [{"content": "", "encoding": "x" * 201}]},
+    ],
+    ids=str_of_field,
+)
+def test_a_field_that_is_too_long_is_refused(client, field):
+    body = {"language": "python", "version": "*", "files": [{"content": ""}], **field}
+
+    answer = client.post("/api/v2/execute", json=body)
+
+    assert (answer.status_code, "of length <=" in answer.json()["message"]) == (400, True)
+    assert len(answer.content) < 1000
+
+
+@pytest.mark.parametrize("selector", [" " * 200_000 + "!", ">" + " " * 200_000, "> " * 100_000, "1." * 100_000])
+def test_the_time_for_a_version_grows_with_its_length(selector):
+    begun = time.thread_time()
+    for _ in range(10):
+        _satisfies("3.13.2", selector[:20_000])
+    short_s = time.thread_time() - begun
+    begun = time.thread_time()
+    _satisfies("3.13.2", selector)
+    long_s = time.thread_time() - begun
+
+    assert long_s < 5 * short_s + 0.05  # it is ten times as long once, and not a hundred times the work
 
 
 def test_a_file_may_not_leave_its_folder(client):
