@@ -71,7 +71,7 @@ def _handed_over() -> int | None:
     def forward(number: int, _: object) -> None:
         came.append(number)
         try:
-            link.send(bytes((number,)))
+            link.send(bytes((number,)), _socket.MSG_DONTWAIT)
         except OSError:
             pass  # it has ended in this moment
 

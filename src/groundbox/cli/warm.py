@@ -5,6 +5,7 @@ The first is blocking, and without asyncio or anything of the sandbox's own: the
 
 from __future__ import annotations
 
+import _thread
 import base64
 import contextlib
 import dataclasses
@@ -186,12 +187,21 @@ def _heeding_signals(path: str, where: str) -> Iterator[list[int]]:
         The number of the first signal, once one came.
     """
     came: list[int] = []
+    lock, is_over = _thread.allocate_lock(), False
+
+    def interrupt(main: int) -> None:
+        """Ask the engine, in a thread of its own: a signal handler must not wait for an answer."""
+        is_interrupted = _interrupt(path, where)
+        with lock:
+            if not is_interrupted and not is_over:
+                signal.pthread_kill(main, signal.SIGALRM)
 
     def take(number: int, _: FrameType | None) -> None:
         came.append(number)
-        if len(came) > 1 or not _interrupt(path, where):
+        if len(came) > 1:
             raise Ended(came[0])
         signal.setitimer(signal.ITIMER_REAL, GRACE_S)
+        _thread.start_new_thread(interrupt, (_thread.get_ident(),))
 
     def give_up(number: int, _: FrameType | None) -> None:
         raise Ended(came[0] if came else number)
@@ -205,6 +215,8 @@ def _heeding_signals(path: str, where: str) -> Iterator[list[int]]:
         yield came
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        with lock:  # afterwards no thread sends SIGALRM
+            is_over = True
         signal.signal(signal.SIGALRM, alarm)
         for number in taken:
             signal.signal(number, former[number])

@@ -7,6 +7,7 @@ stream and SPILL_TOTAL_BYTES for all results of this process that are still held
 
 from __future__ import annotations
 
+import collections
 import os
 import re
 import tempfile
@@ -22,22 +23,30 @@ _PAGE: Final = 1 << 20
 
 
 class _Budget:
-    """Bytes that are left for all. Results are let go of in whichever thread."""
+    """Bytes that are left for all results of this process.
+
+    A result may be collected while its own thread is inside `take`. `give_back` therefore takes no lock: it appends to
+    a deque, which the next `take` adds up.
+    """
 
     def __init__(self, left_bytes: int) -> None:
         self._left = left_bytes
         self._lock = threading.Lock()
+        self._returned: collections.deque[int] = collections.deque()
 
     def take(self, most_bytes: int) -> int:
-        """As many of `most_bytes` as there are."""
+        """Take as many of `most_bytes` as there are."""
         with self._lock:
+            while self._returned:
+                self._left += self._returned.popleft()
             taken = min(most_bytes, self._left)
             self._left -= taken
             return taken
 
     def give_back(self, taken_bytes: int) -> None:
-        with self._lock:
-            self._left += taken_bytes
+        """Return bytes. A finaliser calls this."""
+        if taken_bytes:
+            self._returned.append(taken_bytes)
 
 
 _BUDGET: Final = _Budget(SPILL_TOTAL_BYTES)

@@ -76,7 +76,10 @@ class Portal:
         return future, lambda: loop.call_soon_threadsafe(lambda: tasks[0].cancel())
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The background loop."""
+        """Return the background loop. A finaliser or a signal handler takes no lock here: the loop exists by then."""
+        loop = self._loop
+        if loop is not None and self._pid == os.getpid():
+            return loop
         with self._lock:
             if self._loop is None or self._pid != os.getpid():
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
@@ -123,6 +126,43 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> C
     call.__qualname__ = method.__qualname__.removeprefix("Async")
     call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     return call
+
+
+class _Events(Generator[Event, None, None]):
+    """The events of one run, for code without an event loop.
+
+    This is not a generator function: its `finally` would run in the garbage collector and wait there for the loop,
+    whose own thread may be the one that collects.
+    """
+
+    def __init__(self, events: AsyncGenerator[Event, None]) -> None:
+        self._events = events
+        self._is_over = False
+
+    def send(self, value: None) -> Event:
+        if self._is_over:
+            raise StopIteration
+        try:
+            return PORTAL.call(_next(self._events))
+        except StopAsyncIteration:
+            self._is_over = True
+            raise StopIteration from None
+        except BaseException:
+            self.close()
+            raise
+
+    def throw(self, *error: Any) -> Event:
+        self.close()
+        return super().throw(*error)
+
+    def close(self) -> None:
+        if not self._is_over and not sys.is_finalizing():  # the loop's thread no longer runs then
+            self._is_over = True
+            PORTAL.call(_close(self._events))
+
+    def __del__(self) -> None:
+        if not self._is_over and not sys.is_finalizing():
+            PORTAL.loop().call_soon_threadsafe(_begin, functools.partial(_close, self._events))
 
 
 class Process:
@@ -276,18 +316,10 @@ class Sandbox:
     def stream(self, source: str, **given: Unpack[options.StreamOptions]) -> Generator[Event, None, None]:
         """Run one program and yield its events as they come; the last one carries the Execution.
 
-        Takes the arguments of `run`, and `last` as AsyncSandbox.stream. Closing the iterator cancels the run.
+        Takes the arguments of `run`, and `last` as AsyncSandbox.stream. Closing the iterator cancels the run and waits
+        for its end. An iterator that nobody has any more cancels it without waiting.
         """
-        events = self.asynchronous.stream(source, **given)
-        try:
-            while True:
-                try:
-                    yield PORTAL.call(_next(events))
-                except StopAsyncIteration:
-                    return
-        finally:
-            if not sys.is_finalizing():  # the loop's thread no longer runs then
-                PORTAL.call(_close(events))
+        return _Events(self.asynchronous.stream(source, **given))
 
     def start(
         self,

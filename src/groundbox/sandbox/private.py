@@ -19,6 +19,7 @@ from groundbox.jail.cgroup import pid_namespace, start_time
 
 _NAME: Final = re.compile(r"groundbox-(\d+)-(\d+)-(\d+)-\w+")
 _REMOVE: Final = ("rm", "-rf", "--one-file-system", "--")
+_REMOVING_S: Final = 10.0
 _KEPT_S: Final = 7 * 24 * 3600
 _REMOVING: Final[list[subprocess.Popen[bytes]]] = []
 
@@ -61,8 +62,13 @@ def make_kept(prefix: str) -> str:
 
 
 def remove(folder: str) -> None:
-    """Remove a folder that a guest has filled. By rm(1), which follows no link and minds no depth."""
-    subprocess.run([*_REMOVE, folder], check=False, stderr=subprocess.DEVNULL)
+    """Remove a folder that a guest has filled. By rm(1), which follows no link and has no limit of depth.
+
+    This waits _REMOVING_S at most; rm(1) then continues by itself.
+    """
+    process = subprocess.Popen([*_REMOVE, folder], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_REMOVING_S)
 
 
 def remove_soon(folder: str) -> None:

@@ -8,13 +8,13 @@ The host never writes here; the guest writes what it is given (guest/files.py).
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import hashlib
 import os
 import stat
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from groundbox.errors import GuestFileError, InvalidArgument
@@ -69,6 +69,23 @@ class Collected(NamedTuple):
     all_held: bool = True
 
 
+def _run_apart(function: Callable[..., object], *arguments: object) -> None:
+    """Call a function in a thread of its own, or here if there is no room for a thread. A finaliser calls this.
+
+    `threading.Thread.start` would take a lock and wait until the new thread runs.
+    """
+    try:
+        _thread.start_new_thread(function, arguments)
+    except RuntimeError:  # the interpreter is ending, or the process may have no more threads
+        function(*arguments)
+
+
+def _close_and_remove(descriptor: int, folder: str) -> None:
+    os.close(descriptor)
+    if folder:
+        private.remove_soon(folder)
+
+
 class Workdir:
     """Owns the descriptor; closing it frees the tmpfs once the guest is gone."""
 
@@ -90,15 +107,16 @@ class Workdir:
         descriptor, is_heavy = self._descriptor, self.is_crowded() or self._used_bytes() > _HEAVY_BYTES
         self._descriptor = -1
         if is_heavy and not self._folder:  # it may be the last one, and then the tmpfs goes with it, in this thread
-            with contextlib.suppress(RuntimeError):  # the interpreter is ending
-                threading.Thread(target=os.close, args=(descriptor,), name="groundbox-close", daemon=True).start()
-                return
+            _run_apart(os.close, descriptor)
+            return
         os.close(descriptor)
         if self._folder:
             private.remove_soon(self._folder)
 
     def __del__(self) -> None:
-        self.close()
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            _run_apart(_close_and_remove, descriptor, self._folder)
 
     def is_crowded(self) -> bool:
         """Whether there are so many files that looking at them takes a while. Asks the file system, which knows."""

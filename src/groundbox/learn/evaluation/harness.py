@@ -28,7 +28,6 @@ from groundbox.learn.evaluation.suites import Judged, Means, Question, Wanted
 OPEN_S: Final = 1800.0
 """Time to open tasks, whose data may have to be downloaded."""
 SCORE_S: Final = 60.0
-_END_S: Final = 5.0
 _MOST_TEXT_CHARS: Final = 400_000
 _INSTALL: Final = "lm_eval"
 
@@ -186,17 +185,15 @@ class _Scorer:
 
     def _lose(self) -> None:
         process, self._process = self._process, None
-        if process is not None:
-            process.kill()
         if self._end is not None:
             self._end()
+        if process is not None:
+            process.join()
 
 
 def _end(process: BaseProcess, pipe: Connection) -> None:
-    """Close the pipe, at which the process ends by itself; and wait for that, but not for long."""
+    """Close the pipe and kill the process. Waits for nothing: the garbage collector may call this."""
     with contextlib.suppress(OSError):
         pipe.close()
-    process.join(_END_S)
-    if process.is_alive():
+    with contextlib.suppress(ValueError):  # it was closed
         process.kill()
-        process.join()
