@@ -1,4 +1,4 @@
-"""Hints on the command line, and over MCP, name options and not arguments of Python."""
+"""Hints on the command line name options and not arguments of Python; a model behind MCP is told of neither."""
 
 import dataclasses
 import re
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import groundbox as gb
-from groundbox.cli.mcp import read_by_client
+from groundbox.agent.fixed_settings import WHO_CAN, for_a_tool, without_settings
 from groundbox.cli.wording import with_options
-from groundbox.execution import Failure, Outcome
+from groundbox.execution import Failure, Outcome, Warning
 
 SOURCE = Path(gb.__file__).parent
 PYTHON_WORDS = re.compile(r"Network\(|\blimits\.|environment=|mode=['\"]|\bprivate_ranges\b|_bytes\b|\bwall_s\b")
@@ -75,18 +75,40 @@ def test_a_command_of_a_cell_that_fails_is_a_warning(command):
     assert (ran.code, installed.code, "Network(" in installed.stderr) == (0, 0, False)
 
 
-def test_a_model_behind_mcp_learns_where_options_are_set():
-    failure = Failure(
-        type="URLError", message="no", hints=('To allow it: Network(allow=["data.test"]).', "Look again.")
-    )
-    execution = dataclasses.replace(gb.run("1"), outcome=Outcome.ERROR, error=failure)
+HINTS = {
+    'The network is off in this sandbox. To allow it: Network(allow=["data.test"]). Or use data that is in the working '
+    "directory.": f"The network is off in this sandbox. Or use data that is in the working directory. {WHO_CAN}",
+    "Make the program cheaper, or run it with a larger cpu_s.": f"Make the program cheaper. {WHO_CAN}",
+    "The limit of processes and threads is reached (limits.process_count): use fewer workers.": (
+        f"The limit of processes and threads is reached: use fewer workers. {WHO_CAN}"
+    ),
+    "The environment 'plots' has it: environment='plots' or --environment plots.": WHO_CAN,
+    "`groundbox environment create NAME --requirement x`, outside of the sandbox, makes an environment that has it.": (
+        WHO_CAN
+    ),
+    "The network is off in this sandbox, and an address cannot be allowed: name the host instead, as in "
+    'Network(allow=["example.org"]).': f"The network is off in this sandbox. {WHO_CAN}",
+    "`x` has no key 'a-b --c'; did you mean `a`?": "`x` has no key 'a-b --c'; did you mean `a`?",
+    "Look again.": "Look again.",
+}
 
-    told = read_by_client(execution).error.hints
 
-    assert told == (
-        "To allow it: --allow-host data.test. Options are set where this server is configured: groundbox mcp.",
-        "Look again.",
-    )
+@pytest.mark.parametrize(("hint", "told"), HINTS.items())
+def test_a_model_behind_a_server_is_not_told_of_settings_that_it_cannot_change(hint, told):
+    failure = Failure(type="X", message="no", hints=(hint,))
+    warning = Warning(code="x", tier="note", message="no", hint=hint)
+    execution = dataclasses.replace(gb.run("1"), outcome=Outcome.ERROR, error=failure, warnings=(warning,))
+
+    worded = for_a_tool(execution, may_raise_wall=False)
+
+    assert (worded.error.hints, worded.warnings[0].hint) == ((told,), told)
+
+
+def test_a_model_is_told_of_the_limit_that_is_an_argument_of_its_own():
+    hint = "Make the program cheaper, or run it with a larger wall_s."
+
+    assert without_settings(hint, may_raise_wall=True) == hint
+    assert without_settings(hint) == f"Make the program cheaper. {WHO_CAN}"
 
 
 def test_an_allowed_host_at_home_and_programs_that_talk_to_each_other_have_options(command):

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final, Protocol
 from groundbox.agent.adapters.interpreter import ABOUT, LANGUAGES, Interpreter
 from groundbox.agent.adapters.telling import MOST_PICTURES, told
 from groundbox.agent.defusing import fenced, mark_for, one_line
+from groundbox.agent.fixed_settings import for_a_tool, without_settings
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, LanguageUnavailable
 from groundbox.execution import BINARY_MEDIA, CHART, Execution
 from groundbox.sandbox.languages import named
@@ -198,21 +199,19 @@ class Server:
         self,
         interpreter: Interpreter,
         send: Callable[[bytes], Awaitable[None]],
-        worded: Callable[[Execution], Execution] = lambda execution: execution,
         keep: Callable[[Execution], Awaitable[str]] | None = None,
         *,
         structured: bool = False,
     ) -> None:
         """Args:
         send: Writes one line.
-        worded: Makes of a result one whose hints name settings as whoever reads them can set them.
         keep: Told of each result; gives a sentence for the model, or "".
         structured: Add `structuredContent` to results; see `Tools`.
         """
         self._interpreter = interpreter
         self._send = send
         self._running: dict[Any, asyncio.Task[None]] = {}
-        self._methods = Methods(Tools(interpreter, worded, keep, structured=structured).call)
+        self._methods = Methods(Tools(interpreter, keep, structured=structured).call)
 
     async def serve(self, lines: asyncio.StreamReader) -> None:
         """Answer until the client closes its end; then what still runs is stopped, and the sandbox ended."""
@@ -283,18 +282,16 @@ class Tools:
     def __init__(
         self,
         place: Place,
-        worded: Callable[[Execution], Execution] = lambda execution: execution,
         keep: Callable[[Execution], Awaitable[str]] | None = None,
         *,
         structured: bool = False,
     ) -> None:
         """Args:
-        worded: Makes of a result one whose hints name settings as whoever reads them can set them.
         keep: Told of each result; gives a sentence for the model, or "".
         structured: Add the result as JSON, `structuredContent`, for programs that read it. It is off by default:
             clients such as Claude Code and Codex then show the model that JSON instead of the text and the pictures.
         """
-        self._place, self._worded, self._keep, self._structured = place, worded, keep, structured
+        self._place, self._keep, self._structured = place, keep, structured
 
     async def call(self, name: str, arguments: Any) -> dict[str, Any]:
         """What a model can mend is a result with `isError`; what it cannot is an error of the protocol."""
@@ -303,13 +300,13 @@ class Tools:
             method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{name}")
             return await method(**given)
         except MENDABLE as error:
-            return text_result(f"Error: {error}", failed=True)
+            return text_result(f"Error: {without_settings(str(error))}", failed=True)
 
     async def _run_code(self, code: str, language: str = "python", wall_s: float | None = None) -> dict[str, Any]:
         execution = await self._place.run(code, language, wall_s=wall_s)
         limit = self._place.sandbox.limits.wall_s
-        if wall_s is None or (limit is not None and wall_s >= limit):  # else the limit is this tool's own argument
-            execution = self._worded(execution)
+        may_raise_wall = wall_s is not None and (limit is None or wall_s < limit)
+        execution = for_a_tool(execution, may_raise_wall=may_raise_wall)
         observation = told(execution, max_pictures=MOST_PICTURES)
         content: list[dict[str, Any]] = [{"type": "text", "text": observation.text}]
         for each in observation.pictures:

@@ -21,7 +21,6 @@ from groundbox.cli.program import Handed, takes_files
 from groundbox.cli.results import check_folder, write
 from groundbox.cli.terminal import one_line
 from groundbox.cli.warm import makers
-from groundbox.cli.wording import with_options, worded
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, ServerUnreachable
 from groundbox.execution import Execution
 from groundbox.sandbox.sandbox import AsyncSandbox
@@ -93,7 +92,7 @@ async def _serve(
 
     interpreter = _Interpreter(await make(), make)
     kept = None if out is None else _Keeper(out)
-    await Server(interpreter, send, read_by_client, kept, structured=structured).serve(lines)
+    await Server(interpreter, send, kept, structured=structured).serve(lines)
 
 
 def _is_pollable(descriptor: int) -> bool:
@@ -131,11 +130,6 @@ class _Interpreter(Interpreter):
         await self.sandbox.close()
 
 
-def read_by_client(execution: Execution) -> Execution:
-    """The result for a model, which sets nothing itself: settings are options of this server."""
-    return worded(execution, _of_the_server)
-
-
 class _Keeper:
     """Writes what each run made into a folder; what could not be written is told on stderr."""
 
@@ -158,11 +152,6 @@ class _Keeper:
         count = sum(map(len, written.displays)) + len(written.value) + len(written.artifacts)
         files = "1 file" if count == 1 else f"{count} files"
         return f"{files} of this run {'is' if count == 1 else 'are'} kept for the user." if count else ""
-
-
-def _of_the_server(text: str) -> str:
-    named = with_options(text)
-    return named if named == text else f"{named} Options are set where this server is configured: groundbox mcp."
 
 
 def _write(descriptor: int, data: bytes) -> None:
