@@ -18,8 +18,8 @@ import asyncio
 import groundbox as gb
 
 execution: gb.Execution = gb.run("1", wall_s=5, limits=gb.Limits(cpu_s=2), files={"a.txt": "1"}, mode="script")
-with gb.Sandbox(network=gb.Network(allow=["example.org"]), restart="auto") as box:
-    text: str | None = box.run("SELECT 1", language="sql", dialect="sqlite", wall_s=1.5).text
+with gb.Sandbox(network=gb.Network(allow=["example.org"]), restart="auto", limits=None) as box:
+    text: str | None = box.run("SELECT 1", language="sql", dialect="sqlite", wall_s=1.5, database=None, env=None).text
     events: list[gb.Event] = list(box.stream("1", last=True))
     box.files.write("a.txt", b"1", mode=0o600)
     data: bytes = box.files.read("a.txt")
@@ -80,6 +80,22 @@ def test_a_signature_names_every_argument_with_its_type_and_its_default(function
     assert named.keys() == typed.__annotations__.keys()
     assert not [each for each in shown.values() if each.kind is each.VAR_KEYWORD]
     assert all(each.annotation and each.default is not each.empty for each in named.values())
+
+
+@pytest.mark.parametrize("typed", [options.OneRunOptions, options.StreamOptions, options.SandboxOptions])
+def test_an_annotation_accepts_a_default_of_none(typed):
+    annotations = {name: getattr(kind, "__forward_arg__", kind) for name, kind in typed.__annotations__.items()}
+
+    assert [name for name, kind in annotations.items() if options.DEFAULTS[name] is None and "None" not in kind] == []
+
+
+def test_none_leaves_out_an_argument_of_a_language():
+    nones = {name: None for name in options.LANGUAGE if options.DEFAULTS[name] is None}
+
+    with gb.Sandbox(profile="bare") as box:
+        assert box.run("6 * 7", **nones).text == "42"
+        assert box.run("echo 42", language="shell", **nones).stdout == "42\n"
+        assert box.run("SELECT 42 AS a", language="sql", **nones).ok
 
 
 def test_a_default_that_is_shown_can_be_given():

@@ -32,23 +32,23 @@ class LanguageOptions(TypedDict, total=False):
 
     checks: bool
     """Python: watch for what may make a result wrong, and tell it as warnings (docs/checks.md)."""
-    call_wall_s: float
+    call_wall_s: float | None
     """Python: with `mode="calls"`, how long each call may take, in seconds."""
-    call_cpu_s: float
+    call_cpu_s: float | None
     """Python: with `mode="calls"`, how much processor time each call may use, in seconds."""
-    namespace: str
+    namespace: str | None
     """Python: which variables a cell has; cells of one name share theirs."""
     dialect: Literal["duckdb", "sqlite"]
     """SQL: the engine that runs it over files and DataFrames."""
-    database: str
+    database: str | None
     """SQL: one of the sandbox's `databases`, asked instead."""
-    max_tokens: int
+    max_tokens: int | None
     """SQL: how long the answer to DESCRIBE ALL may be."""
     aside: bool
     """SQL: leave the variables `result` and `_sql` alone."""
-    cwd: str
+    cwd: str | None
     """Shell: the folder it runs in."""
-    env: Mapping[str, str]
+    env: Mapping[str, str] | None
     """Shell: added to the environment."""
     keep_processes: bool
     """Shell: whether what it leaves running lives on."""
@@ -172,7 +172,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "undo": 0,
     "rollback": None,
 }
-"""What leaving an argument out means. Of `LanguageOptions` None is shown where there is no such value, and refused."""
+"""What leaving an argument out means. None for a language's own option leaves it out."""
 
 
 _MOST_SEED: Final = 0xFFFFFFFF

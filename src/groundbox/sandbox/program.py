@@ -9,6 +9,7 @@ from typing import Any
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox import languages
 from groundbox.sandbox.languages import MOST_SOURCE_BYTES
+from groundbox.sandbox.options import LANGUAGE
 from groundbox.trace.record.options import TraceOptions
 
 
@@ -61,7 +62,7 @@ def checked(
         call=call,
         args=args,
         kwargs=kwargs or {},
-        options=options,
+        options={name: given for name, given in options.items() if given is not None or name not in LANGUAGE},
     )
 
 
