@@ -2,6 +2,7 @@
 
 from importlib import metadata
 
+import groundbox as gb
 from groundbox.version import UNKNOWN, own_version
 
 
@@ -18,3 +19,8 @@ def test_what_was_never_installed_has_one_too(monkeypatch):
     monkeypatch.setattr(metadata, "version", unknown)
 
     assert own_version() == UNKNOWN
+
+
+def test_the_package_says_its_version():
+    assert gb.__version__ == own_version()
+    assert "__version__" in dir(gb)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from groundbox.sandbox.sandbox import AsyncSandbox
     from groundbox.trace.record.options import TraceOptions
 
+    __version__: str
+
 _HOME = {
     "GroundboxError": "errors",
     "InvalidArgument": "errors",
@@ -88,11 +90,16 @@ __all__ = [
 
 def __dir__() -> list[str]:
     """All public names, loaded or not, for editors and `dir`."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name at its first use, so that importing groundbox costs and does nothing else."""
+    if name == "__version__":
+        from groundbox.version import own_version
+
+        globals()[name] = own_version()
+        return globals()[name]
     if name not in _HOME:
         raise AttributeError(f"module 'groundbox' has no attribute {name!r}")
     from importlib import import_module
