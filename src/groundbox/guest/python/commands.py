@@ -18,7 +18,7 @@ from typing import Any, Final
 from .hints import Hinted
 from .network import behind_proxy, network_is_off, refusal
 
-_PIP: Final = re.compile(r"^\s*(?:pip3?|(?:python3?|\{sys\.executable\})\s+-m\s+pip)\b")
+_PIP: Final = re.compile(r"^\s*(?:\S*/)?(?:pip[\d.]*|python[\d.]*\s+-m\s+pip)(?=\s|$)")
 _BARE_PIP: Final = re.compile(r"^(\s*)(pip3? (?:install|list|show|freeze|uninstall|download)\b.*)$", re.MULTILINE)
 _NO_NETWORK: Final = re.compile(
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable"
