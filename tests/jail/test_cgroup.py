@@ -247,3 +247,85 @@ def test_a_host_on_which_joining_a_group_waits_for_all_threads_is_told_what_to_d
     found = cgroup.Hierarchy(version, {})
 
     assert cgroup.joining_waits(found, release=release, mountinfo=mountinfo) == told
+
+
+DELEGATED = """
+import os, subprocess, sys
+place, uid = sys.argv[1], int(sys.argv[2])
+from groundbox.jail import cgroup
+def become():
+    with open(f"{place}/cgroup.procs", "w") as file:
+        file.write("0")
+    os.setgroups([]); os.setgid(uid); os.setuid(uid)
+before, after, told = os.pipe(), os.pipe(), []
+child = os.fork()
+if child == 0:
+    become()
+    for wait in (None, after[0]):
+        if wait is not None:
+            os.read(wait, 1)
+        try:
+            own = cgroup.own_hierarchy(cgroup.find())
+            group = cgroup.Cgroup(own, "one")
+            group.limit(memory_bytes=1 << 26, process_count=7)
+            for descriptor in group.join_descriptors():
+                os.write(descriptor, b"0")
+            print(group.process_count(), flush=True)
+        except cgroup.CgroupMissing as missing:
+            print("refused", flush=True)
+        os.write(before[1], b"1")
+    os._exit(0)
+os.read(before[0], 1)
+with open(f"{sys.argv[3]}/cgroup.procs", "w") as file:
+    file.write("0")
+cgroup.delegate(uid, uid)
+cgroup.delegate(uid, uid)
+os.write(after[1], b"1")
+os.waitpid(child, 0)
+"""
+
+
+def _delegate(login, caller):
+    """What a login of an ordinary user prints before and after root, in another group, has delegated."""
+    command = [sys.executable, "-c", DELEGATED, login, "65534", caller]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.stderr == ""
+    return ran.stdout
+
+
+@pytest.mark.needs_root
+def test_a_delegation_reaches_a_login_of_systemd(place):
+    mount, folder = place
+    above = f"{mount}/user.slice/user-65534.slice"
+    if os.path.exists(above):
+        pytest.skip("the user nobody is logged in here")
+    os.makedirs(f"{above}/session-1.scope")
+    try:
+        _enable(mount, f"{mount}/user.slice", above)
+
+        assert _delegate(f"{above}/session-1.scope", f"{folder}/inner") == "refused\n1\n"
+        assert os.stat(f"{above}/session-1.scope/cgroup.procs").st_uid == 0
+    finally:
+        cgroup._remove_tree(above)
+
+
+@pytest.mark.needs_root
+def test_a_delegation_without_systemd_reaches_processes_that_run(place):
+    mount, folder = place
+    _enable(mount)
+
+    assert _delegate(folder, folder) == "refused\n1\n"
+    assert os.stat(f"{folder}/cgroup.procs").st_uid == 0
+
+
+@pytest.mark.needs_root
+def test_a_program_started_within_a_given_group_uses_the_same_place(place):
+    """A group `host` is made for processes once, and not another one in it for each process below."""
+    mount, folder = place
+    _enable(mount)
+    os.mkdir(f"{folder}/host")
+
+    assert _start(mount, folder) == STANDS
+    assert _start(mount, f"{folder}/host") == STANDS
+
+    assert not os.path.exists(f"{folder}/host/groundbox")

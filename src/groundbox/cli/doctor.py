@@ -129,8 +129,10 @@ def _delegate(user: str, *, as_json: bool) -> None:
         raise click.BadParameter(problem, ctx=context, param_hint="'--delegate'") from None
     try:
         folders = cgroup.delegate(entry.pw_uid, entry.pw_gid)
-    except (OSError, KeyError) as error:
-        raise GroundboxError(f"control groups cannot be delegated here: {error}") from None
+    except OSError as error:
+        mend = getattr(error, "mend", "")
+        words = f"control groups cannot be delegated here: {error}"
+        raise GroundboxError(f"{words}. {mend}." if mend else words) from None
     for folder in folders:
         print(json.dumps({"kind": "delegated", "folder": folder}) if as_json else folder)
 

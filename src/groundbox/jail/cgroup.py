@@ -27,8 +27,9 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from . import scope
 from .openfiles import OpenFiles
 
 _Result = TypeVar("_Result")
@@ -42,6 +43,9 @@ _V2_CONTROLLERS: Final = ("memory", "pids")
 _GROUP: Final = "groundbox"
 _LISTED: Final = "groups-"
 _NOWHERE: Final = "/proc/self/no-group"
+_USUAL_PLACE: Final = "/sys/fs/cgroup"
+_HOST: Final = "host"
+"""The group into which processes of ours are moved, so that the group around it can have controllers (version 2)."""
 _ENGINES: Final = itertools.count(1)
 """A process may have an engine for each of its event loops; when one ends, the groups of the others stay."""
 _NO_LIMIT: Final = {1: "-1", 2: "max"}
@@ -53,7 +57,16 @@ _BOTH_WAYS: Final = frozenset({"memory.max_usage_in_bytes", "cpuacct.usage"})
 
 
 class CgroupMissing(OSError):
-    """No usable control groups; the message says which and why."""
+    """No usable control groups; the message says which and why.
+
+    Attributes:
+        mend: What root can do about it, in one sentence without its full stop; empty where groups are there, and
+            this process may not use them.
+    """
+
+    def __init__(self, message: str, mend: str = "") -> None:
+        super().__init__(message)
+        self.mend = mend
 
 
 @dataclass(frozen=True)
@@ -88,9 +101,17 @@ def find() -> Hierarchy:
     mounts = _mounts()
     if all(controller in mounts for controller in ("memory", "pids")):
         return _find_v1(mounts)
-    if "" in mounts:
+    if "" not in mounts:
+        raise _not_mounted()
+    try:
         return _find_v2(*mounts[""])
-    raise CgroupMissing("no cgroup file system with the memory and pids controllers is mounted")
+    except CgroupMissing as missing:
+        if missing.mend or os.geteuid() == 0 or not scope.is_offered():
+            raise
+        refused = scope.enter()
+        if refused:
+            raise CgroupMissing(f"{missing}; {refused}") from None
+    return _find_v2(*_mounts()[""])
 
 
 def joining_waits(found: Hierarchy, *, release: str, mountinfo: str) -> str:
@@ -437,23 +458,70 @@ def remove_own(own: Hierarchy) -> None:
 
 
 def delegate(uid: int, gid: int) -> list[str]:
-    """As root: make groups that an ordinary user may use, and return their folders. Idempotent."""
+    """As root: make groups that an ordinary user may use, and return their folders. Idempotent.
+
+    In version 2 processes can be moved only by who may write to the group above both places. systemd gives each user a
+    slice with all logins in it, so there the user gets this right over the slice. Elsewhere the user's processes that
+    are in the caller's group are moved into the new one, which is theirs.
+
+    Raises:
+        CgroupMissing: No control groups are mounted.
+    """
     mounts = _mounts()
-    version = 1 if all(c in mounts for c in ("memory", "pids")) else 2
-    places = [mounts[c] for c in (*CONTROLLERS, _WEIGHING) if c in mounts] if version == 1 else [mounts[""]]
-    folders = []
-    for mount, own in places:
-        folder = f"{mount}{own.rstrip('/')}/{_GROUP}-{uid}"
-        os.makedirs(folder, exist_ok=True)
-        os.chown(folder, uid, gid)
-        for name in ("tasks", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
-            with contextlib.suppress(FileNotFoundError):
-                os.chown(f"{folder}/{name}", uid, gid)
-        if version == 2:
-            _enable_controllers(os.path.dirname(folder))
-            _enable_controllers(folder)
-        folders.append(folder)
-    return list(dict.fromkeys(folders))
+    if all(controller in mounts for controller in ("memory", "pids")):
+        places = [mounts[controller] for controller in (*CONTROLLERS, _WEIGHING) if controller in mounts]
+        folders = [f"{mount}{own.rstrip('/')}/{_GROUP}-{uid}" for mount, own in places]
+        for folder in folders:
+            _give(folder, uid, gid)
+        return list(dict.fromkeys(folders))
+    if "" not in mounts:
+        raise _not_mounted()
+    mount, own = mounts[""]
+    logins = f"{mount}/user.slice/user-{uid}.slice"
+    above = logins if os.path.isdir(logins) else f"{mount}{_without_host(own)}"
+    folder = f"{above}/{_GROUP}-{uid}"
+    _give(folder, uid, gid)
+    _make_room(above, folder)
+    for each in (above, folder):
+        _enable_controllers(each)
+    if above == logins:
+        os.chown(f"{above}/cgroup.procs", uid, gid)
+    else:
+        os.makedirs(f"{folder}/{_HOST}", exist_ok=True)
+        for pid in _processes_of(uid, {each.removeprefix(mount) or "/" for each in (above, f"{above}/{_HOST}")}):
+            with contextlib.suppress(OSError):  # it has ended
+                _write(f"{folder}/{_HOST}/cgroup.procs", pid)
+    return [folder]
+
+
+def delegated_until() -> str:
+    """Return how often `delegate` is needed: a slice or a group of version 2 lasts as long as a user's logins."""
+    mounts = _mounts()
+    return "once per boot" if all(each in mounts for each in ("memory", "pids")) else "after each login"
+
+
+def _give(folder: str, uid: int, gid: int) -> None:
+    """Make a group that a user may make others in, and move processes within."""
+    os.makedirs(folder, exist_ok=True)
+    os.chown(folder, uid, gid)
+    for name in ("tasks", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
+        with contextlib.suppress(FileNotFoundError):
+            os.chown(f"{folder}/{name}", uid, gid)
+
+
+def _processes_of(uid: int, places: set[str]) -> Iterator[str]:
+    """Yield the processes of a user that are in one of these groups of version 2."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}").st_uid == uid:
+                with open(f"/proc/{pid}/cgroup") as file:
+                    if any(line.startswith("0::") and line[3:].rstrip("\n") in places for line in file):
+                        yield pid
+
+
+def _without_host(own: str) -> str:
+    """Return the group around one that `_make_room` made, and any other as it is, without a slash at its end."""
+    return own.rstrip("/").removesuffix(f"/{_HOST}")
 
 
 def _find_v1(mounts: dict[str, tuple[str, str]]) -> Hierarchy:
@@ -474,7 +542,8 @@ def _find_v2(mount: str, own: str) -> Hierarchy:
         present = file.read().split()
     lacking = [c for c in _V2_CONTROLLERS if c not in present]
     if lacking:
-        raise CgroupMissing(f"cgroup v2 lacks the controllers {', '.join(lacking)}")
+        words = f"the group {mount} has no controllers {', '.join(lacking)}"
+        raise CgroupMissing(words, "Have the host give this container the controllers memory and pids")
     folder = _usable_folder(mount, own, "", _prepare_v2)
     return Hierarchy(2, dict.fromkeys((*_V2_CONTROLLERS, "cpu"), folder))
 
@@ -501,7 +570,7 @@ def _usable_folder(
     """The first place in which this process can make and use groups, and that `prepare` finds nothing wrong with."""
     here = f"{mount}{own}".rstrip("/")
     uid, tried = os.geteuid(), []
-    own = own.rstrip("/")
+    own = _without_host(own) if controller == "" else own.rstrip("/")
     named = os.environ.get(ROOT_VARIABLE)
     places = [named] if named else []
     places += [f"{own}/{_GROUP}", f"{own}/{_GROUP}-{uid}"]
@@ -534,26 +603,87 @@ def _refusals(tried: Sequence[tuple[str, str]]) -> str:
     return "in " + "; ".join(f"{folder}: {problem}" for folder, problem in tried)
 
 
-def _mounts() -> dict[str, tuple[str, str]]:
-    """Controller (or '' for version 2) to its mount point and this process's place below that."""
-    own: dict[str, str] = {}
-    with open("/proc/self/cgroup") as file:
-        for line in file:
-            _, controllers, path = line.rstrip("\n").split(":", 2)
-            own |= dict.fromkeys(controllers.split(","), path)
-    mounts: dict[str, tuple[str, str]] = {}
+class _Mount(NamedTuple):
+    """A mounted cgroup file system: version 2 has the one controller ''."""
+
+    controllers: list[str]
+    root: str
+    point: str
+    device: str
+
+    def is_reachable(self) -> bool:
+        """Return False if the mount point cannot be entered, or another mount covers it."""
+        try:
+            found = os.stat(self.point).st_dev
+        except OSError:
+            return False
+        return f"{os.major(found)}:{os.minor(found)}" == self.device
+
+
+def _mounted() -> list[_Mount]:
+    """All mounted cgroup file systems; those below /sys/fs/cgroup first, as others may be in somebody's chroot."""
+    mounted = []
     with open("/proc/self/mountinfo") as file:
         for line in file:
             fields, _, rest = line.partition(" - ")
             kind, _, options = rest.split()[:3]
-            root, point = fields.split()[3:5]
-            if kind == "cgroup2" and "" in own:
-                mounts[""] = (point, _below(own[""], root))
-            elif kind == "cgroup":
-                for controller in options.split(","):
-                    if controller in own:
-                        mounts[controller] = (point, _below(own[controller], root))
+            _, _, device, root, point = fields.split()[:5]
+            if kind in ("cgroup", "cgroup2"):
+                controllers = [""] if kind == "cgroup2" else options.split(",")
+                mounted.append(_Mount(controllers, _unescape(root), _unescape(point), device))
+    return sorted(mounted, key=lambda mount: not f"{mount.point}/".startswith(f"{_USUAL_PLACE}/"))
+
+
+def _unescape(path: str) -> str:
+    """Return a path of /proc/self/mountinfo, which writes blanks as octal numbers, as it is."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
+
+
+def _places() -> dict[str, str]:
+    """Map each controller (or '' for version 2) to the group of this process."""
+    places: dict[str, str] = {}
+    with open("/proc/self/cgroup") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            places |= dict.fromkeys(controllers.split(","), path)
+    return places
+
+
+def _mounts() -> dict[str, tuple[str, str]]:
+    """Map each controller (or '' for version 2) to its mount point and this process's place below that."""
+    own = _places()
+    mounts: dict[str, tuple[str, str]] = {}
+    for mount in _mounted():
+        wanted = [each for each in mount.controllers if each in own and each not in mounts]
+        if wanted and mount.is_reachable():
+            mounts |= {each: (mount.point, _below(own[each], mount.root)) for each in wanted}
     return mounts
+
+
+def _not_mounted() -> CgroupMissing:
+    """Return the error for a host on which no cgroup file system can be reached, with the commands that mount one."""
+    covered = [mount.point for mount in _mounted() if not mount.is_reachable()]
+    if covered:
+        point = os.path.commonpath(covered)
+        return CgroupMissing(f"another mount covers the control groups at {point}", f"Uncover them: `umount {point}`")
+    message = "no cgroup file system with the memory and pids controllers is mounted"
+    try:
+        with open("/proc/cgroups") as file:
+            hierarchies = {name: hierarchy for name, hierarchy, *_ in map(str.split, file) if name in CONTROLLERS}
+            used = dict.fromkeys(hierarchies.values())
+    except OSError:
+        hierarchies, used = {}, {}
+    if not {"memory", "pids"} <= set(hierarchies):
+        return CgroupMissing(message, "Use a kernel with the memory and pids controllers")
+    commands = [] if os.path.isdir(_USUAL_PLACE) else ["mount -t sysfs none /sys"]
+    if used == {"0": None}:
+        commands.append(f"mount -t cgroup2 none {_USUAL_PLACE}")
+        return CgroupMissing(message, f"Mount it: `{' && '.join(commands)}`")
+    commands.append(f"mount -t tmpfs none {_USUAL_PLACE}")  # version 1 has a file system for each hierarchy
+    for each in used:
+        names = ",".join(name for name, hierarchy in hierarchies.items() if hierarchy == each)
+        commands += [f"mkdir {_USUAL_PLACE}/{names}", f"mount -t cgroup -o {names} none {_USUAL_PLACE}/{names}"]
+    return CgroupMissing(message, f"Mount them: `{' && '.join(commands)}`")
 
 
 def _below(path: str, root: str) -> str:
@@ -574,10 +704,10 @@ def _make_room(own: str, folder: str) -> None:
         members = file.read().split()
     if not members or not os.access(f"{own}/cgroup.subtree_control", os.W_OK):
         return
-    os.makedirs(f"{own}/host", exist_ok=True)
+    os.makedirs(f"{own}/{_HOST}", exist_ok=True)
     for pid in members:
         with contextlib.suppress(OSError):
-            _write(f"{own}/host/cgroup.procs", pid)
+            _write(f"{own}/{_HOST}/cgroup.procs", pid)
 
 
 def _enable_controllers(folder: str) -> None:

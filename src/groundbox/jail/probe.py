@@ -90,14 +90,19 @@ def _runsc_version(runsc: str) -> str:
     return " ".join(said.partition("\n")[0].split()[:3]) or "it does not tell its version"
 
 
-def mend_cgroup() -> str:
-    """What to do where no control group can be made, in one sentence."""
-    if os.geteuid() == 0:
-        cure = "Mount the memory and pids controllers, or run the container with its own cgroup writable"
-    else:
-        cure = f"As root, once per boot: `groundbox doctor --delegate {_user()}`"
-        if os.path.isdir("/run/systemd/system") and os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
-            cure += ", or start by `systemd-run --user --scope -p Delegate=yes`"
+def mend_cgroup(missing: Exception | None = None) -> str:
+    """Return what to do where no control group can be made, in one sentence.
+
+    Args:
+        missing: Why none can be made, as `cgroup.find` raised it.
+    """
+    cure = str(getattr(missing, "mend", ""))
+    if cure and os.geteuid() != 0:
+        cure = f"As root: {cure[0].lower()}{cure[1:]}"
+    elif not cure and os.geteuid() == 0:
+        cure = "Run the container with its own cgroup writable"
+    elif not cure:
+        cure = f"As root, {cgroup.delegated_until()}: `groundbox doctor --delegate {_user()}`"
     return f"{cure}; or do without its bounds: `--waive cgroup`, in Python `waive=['cgroup']`."
 
 
@@ -169,7 +174,7 @@ def _cgroups() -> Finding:
     try:
         found = cgroup.find()
     except OSError as error:
-        return Finding("cgroup", False, str(error), mend_cgroup())
+        return Finding("cgroup", False, str(error), mend_cgroup(error))
     shares = "" if found.weighs() else "; no cpu controller: sandboxes have no fixed share of the processors"
     remount = cgroup.joining_waits(found, release=platform.release(), mountinfo=_read("/proc/self/mountinfo"))
     waits = f"; the slowest of many sandboxes that start at once wait for a lock: `{remount}`" if remount else ""

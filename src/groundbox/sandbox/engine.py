@@ -119,7 +119,7 @@ class Engine:
         self._pools: dict[tuple[Recipe, Shape, bool], Pool] = {}
         self._pool_of: weakref.WeakKeyDictionary[Worker, Pool] = weakref.WeakKeyDictionary()
         self._cgroups: cgroups.Hierarchy | None = None
-        self._cgroup_reason = ""
+        self._cgroups_missing: OSError | None = None
         self._leaving: list[cgroups.Cgroup] = []
         self._spare: list[cgroups.Cgroup] = []
         self._emptied: weakref.WeakSet[cgroups.Cgroup] = weakref.WeakSet()
@@ -138,10 +138,7 @@ class Engine:
         self._abi = landlock.abi()
         _raise_descriptor_limit()
         private.remove_abandoned()
-        try:
-            self._cgroups = cgroups.own_hierarchy(cgroups.find())
-        except OSError as error:
-            self._cgroup_reason = str(error)
+        self._find_groups()
         self._loop, self._pid = weakref.ref(asyncio.get_running_loop()), os.getpid()
         atexit.register(self._close_at_exit)
 
@@ -156,6 +153,13 @@ class Engine:
         self._refuse_incomplete(setup, recipe)
         self._asked[recipe] += 1  # until the worker is there, nothing else tells that its template is in use
         try:
+            try:
+                return await self._lend(setup, limits, recipe)
+            except FileNotFoundError:
+                if not self._groups_are_gone():
+                    raise
+                self._forget_groups()
+            self._refuse_incomplete(setup, recipe)
             return await self._lend(setup, limits, recipe)
         finally:
             self._asked[recipe] -= 1
@@ -187,6 +191,26 @@ class Engine:
                 pool.returned()
                 raise
         return Loan(lent.worker, pool, template, lent.warm)
+
+    def _find_groups(self) -> None:
+        """Look for control groups if there are none yet: root may have delegated some since the last time."""
+        if self._cgroups is not None:
+            return
+        try:
+            self._cgroups = cgroups.own_hierarchy(cgroups.find())
+        except OSError as error:
+            self._cgroups_missing = error
+
+    def _groups_are_gone(self) -> bool:
+        """Return True if the file system with our control groups was unmounted, or they were removed."""
+        return self._cgroups is not None and not all(map(os.path.isdir, self._cgroups.folders()))
+
+    def _forget_groups(self) -> None:
+        """Drop control groups that are gone, with the workers that wait in them, so that others are looked for."""
+        self._cgroups = None
+        self._spare.clear()
+        for key in [key for key in self._pools if key[2]]:
+            self._pools.pop(key).close()
 
     def new_group(self, limits: Limits) -> cgroups.Cgroup | None:
         """A control group for one more sandbox, with its bounds set; None where there is none to be had."""
@@ -312,9 +336,11 @@ class Engine:
         missing, mends = [], []
         if setup.backend == GVISOR and not (found := probe.gvisor()).works:
             raise SandboxUnavailable([f"gvisor: {found.detail}"], [found.mend])
-        if self._cgroups is None and "cgroup" not in setup.waive and setup.backend in enter.CONTAINED:
-            missing.append(f"cgroup: {self._cgroup_reason}")
-            mends.append(mend_cgroup())
+        if "cgroup" not in setup.waive and setup.backend in enter.CONTAINED:
+            self._find_groups()
+            if self._cgroups is None:
+                missing.append(f"cgroup: {self._cgroups_missing}")
+                mends.append(mend_cgroup(self._cgroups_missing))
         abi = self._abi
         if "landlock" not in setup.waive and abi == 0 and setup.backend != GVISOR:
             missing.append("landlock: the kernel has none, or it is switched off")
