@@ -16,14 +16,15 @@ import dataclasses
 import functools
 import io
 import re
-import shlex
 import signal
+import struct
+import sys
 import time
 import uuid
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -42,6 +43,9 @@ from groundbox.server.protocol import AtGateway, Node, Nodes, Placing, Scope, Wi
 from groundbox.server.refusals import Refused, of_this_side
 from groundbox.server.replies import attended, json_reply
 from groundbox.server.service import Service
+from groundbox.server.shares import most_of_one_key
+
+_T = TypeVar("_T")
 
 _WIRE: Final = "judge0"
 _VERSION: Final = "1.13.1"
@@ -59,24 +63,48 @@ _ENCODED: Final = ("source_code", "stdin", "expected_output", "stdout", "stderr"
 _USUAL_FIELDS: Final = ("stdout", "time", "memory", "stderr", "token", "compile_output", "message", "status")
 _CPU_S, _EXTRA_S, _WALL_S = 5.0, 1.0, 10.0
 _MOST_BATCH: Final = 1000
+_MOST_ASKED: Final = 300
+"""Tokens that fit into the address of `GET /submissions/batch`, which clients are told as the size of batches."""
 _MOST_KEPT: Final = 20_000
 _KEPT_BYTES: Final = 256 * MiB
+"""Of submissions that have not ended, and as many of those that have."""
+_MOST_REPLY_BYTES: Final = 32 * MiB
+_SUBMISSION_BYTES: Final = 4096
+"""What a submission takes without its texts and files."""
+_FILE_BYTES: Final = 200
+_CHUNK: Final = MiB
+_MOST_HERE: Final = 64 * KiB
+_MOST_TEXT: Final = 16 * MiB
+_MOST_ARCHIVE: Final = 96 * MiB
+_MOST_CHARS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("source_code", "stdin", "expected_output"), _MOST_TEXT * 3 // 2),  # they may be in base64
+    "additional_files": _MOST_ARCHIVE,
+    "command_line_arguments": 4096,
+    "compiler_options": 4096,
+    "callback_url": 4096,
+}
 _KEPT_S: Final = 3600.0
 _MOST_UNPACKED_BYTES: Final = 64 * MiB
 _MOST_UNPACKED: Final = 1000
+_MOST_NAME_BYTES: Final = 4096
 _MOST_PACKED_BYTES: Final = 16 * MiB
 _TOKEN: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ANYWHERE: Final = re.compile(r"/languages(?:/\d{1,9})?|/statuses|/about|/config_info")
 
 
+def _at_most(name: str) -> msgspec.Meta:
+    """Describe a field's largest length. `_checked` checks it, so that one submission of a batch is refused alone."""
+    return msgspec.Meta(extra_json_schema={"maxLength": _MOST_CHARS[name]})
+
+
 class _Asked(msgspec.Struct, kw_only=True):
-    source_code: str | None = None
+    source_code: Annotated[str | None, _at_most("source_code")] = None
     language_id: int | None = None
-    stdin: str | None = None
-    expected_output: str | None = None
-    additional_files: str | None = None
-    command_line_arguments: str | None = None
-    compiler_options: str | None = None
+    stdin: Annotated[str | None, _at_most("stdin")] = None
+    expected_output: Annotated[str | None, _at_most("expected_output")] = None
+    additional_files: Annotated[str | None, _at_most("additional_files")] = None
+    command_line_arguments: Annotated[str | None, _at_most("command_line_arguments")] = None
+    compiler_options: Annotated[str | None, _at_most("compiler_options")] = None
     cpu_time_limit: float | None = None
     cpu_extra_time: float | None = None
     wall_time_limit: float | None = None
@@ -85,11 +113,11 @@ class _Asked(msgspec.Struct, kw_only=True):
     redirect_stderr_to_stdout: bool | None = None
     enable_network: bool | None = None
     number_of_runs: int | None = None
-    callback_url: str | None = None
+    callback_url: Annotated[str | None, _at_most("callback_url")] = None
 
 
 class _BatchAsked(msgspec.Struct, kw_only=True):
-    submissions: list[_Asked]
+    submissions: Annotated[list[_Asked], msgspec.Meta(extra_json_schema={"maxItems": _MOST_BATCH})]
 
 
 class _Invalid(Exception):
@@ -100,14 +128,47 @@ class _Invalid(Exception):
         self.told = {field: [words]}
 
 
+class _Room:
+    """Memory that submissions take until they end, of all keys together and of one key."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._of_key: collections.Counter[str] = collections.Counter()
+
+    def take(self, key_id: str, size: int) -> None:
+        """Count bytes to a key.
+
+        Raises:
+            Refused: 429, because this key or all keys have too many. Nothing was counted.
+        """
+        taken = self._of_key.total()
+        one = most_of_one_key(_KEPT_BYTES) if self._service.keys.is_shared else _KEPT_BYTES
+        if self._of_key[key_id] + size > one or taken + size > _KEPT_BYTES:
+            raise Refused(429, "busy", "the submissions that have not ended take too much memory", retry_after_s=5.0)
+        self._of_key[key_id] += size
+
+    def give_back(self, key_id: str, size: int) -> None:
+        """Count bytes no longer."""
+        self._of_key[key_id] -= size
+        if not self._of_key[key_id]:
+            del self._of_key[key_id]
+
+
 @dataclasses.dataclass(eq=False, slots=True)
 class _Submission:
+    """One submission.
+
+    Attributes:
+        taken_bytes: Memory that is counted to its key until it ends (`_Room`).
+    """
+
     key_id: str
     asked: _Asked
     argv: Sequence[str]
     files: Mapping[str, bytes]
     limits: Limits
     token: str
+    taken_bytes: int
     status: int = _QUEUED
     made: datetime = dataclasses.field(default_factory=lambda: datetime.now(UTC))
     ended: datetime | None = None
@@ -117,8 +178,10 @@ class _Submission:
 
     @property
     def size(self) -> int:
-        texts = (self.asked.source_code, self.asked.stdin, self.asked.expected_output, *self.result.values())
-        return sum(len(each) for each in texts if isinstance(each, str | bytes)) + sum(map(len, self.files.values()))
+        """Memory that it takes, about."""
+        texts = (*msgspec.structs.astuple(self.asked), *self.result.values(), *self.argv)
+        of_files = sum(_FILE_BYTES + sys.getsizeof(path) + len(data) for path, data in self.files.items())
+        return _SUBMISSION_BYTES + of_files + sum(sys.getsizeof(each) for each in texts if isinstance(each, str))
 
 
 def _routes(service: Service) -> list[BaseRoute]:
@@ -145,14 +208,16 @@ class _Judge0:
         self._unfinished: dict[str, _Submission] = {}
         self._ended: dict[str, _Submission] = {}
         self._of_key: collections.Counter[str] = collections.Counter()
-        self._unfinished_bytes = self._ended_bytes = 0
+        self._room = _Room(service)
+        self._ended_of_key: dict[str, dict[str, _Submission]] = {}
+        self._ended_bytes: collections.Counter[str] = collections.Counter()
 
     async def create(self, request: Request) -> Response:
         """`POST /submissions?base64_encoded=true&wait=false`"""
         key, encoded = _key(request), _flag(request, "base64_encoded")
         asked = schemas.decoded(await request.body(), _Asked)
         try:
-            submission = await self._checked(key, asked, encoded=encoded)
+            submission = await self._checked(key, asked, await _there(), encoded=encoded)
         except _Invalid as invalid:
             return json_reply(invalid.told, 422)
         self._begin(key, submission)
@@ -160,7 +225,7 @@ class _Judge0:
             return json_reply({"token": submission.token}, 201)
         assert submission.task is not None
         await attended(request, submission.task)
-        return json_reply(self._told(submission, request), 201)
+        return await self._reply([submission], request, 201)
 
     async def create_batch(self, request: Request) -> Response:
         """`POST /submissions/batch`: what is not taken says why in its own place."""
@@ -169,13 +234,20 @@ class _Judge0:
         if not 0 < len(asked) <= _MOST_BATCH:
             return json_reply({"error": f"number of submissions in a batch should be 1 to {_MOST_BATCH}"}, 400)
         told: list[Any] = []
-        submissions = []
-        for each in asked:
-            try:
-                submissions.append(await self._checked(key, each, encoded=encoded))
-                told.append({"token": submissions[-1].token})
-            except _Invalid as invalid:
-                told.append(invalid.told)
+        submissions: list[_Submission] = []
+        there = await _there()
+        try:
+            for each in asked:
+                await asyncio.sleep(0)  # so that others have the event loop between two of a thousand
+                try:
+                    submissions.append(await self._checked(key, each, there, encoded=encoded))
+                    told.append({"token": submissions[-1].token})
+                except _Invalid as invalid:
+                    told.append(invalid.told)
+        except BaseException:
+            for submission in submissions:
+                self._room.give_back(key.id, submission.taken_bytes)
+            raise
         self._begin(key, *submissions)
         return json_reply(told, 201)
 
@@ -184,13 +256,16 @@ class _Judge0:
         submission = self._find(_key(request), request.path_params["token"])
         if submission is None:
             return json_reply({"error": "there is no such submission"}, 404)
-        return json_reply(self._told(submission, request))
+        return await self._reply([submission], request)
 
     async def show_batch(self, request: Request) -> Response:
         """`GET /submissions/batch?tokens=A,B`"""
         key, tokens = _key(request), request.query_params.get("tokens", "").split(",")
         found = [self._find(key, token.strip()) for token in tokens[:_MOST_BATCH]]
-        return json_reply({"submissions": [None if each is None else self._told(each, request) for each in found]})
+        if sum(each.size for each in found if each is not None) > _MOST_REPLY_BYTES:
+            error = f"these submissions are over {_MOST_REPLY_BYTES} bytes together; ask for fewer tokens"
+            return json_reply({"error": error}, 400)
+        return await self._reply(found, request, as_batch=True)
 
     async def delete(self, request: Request) -> Response:
         """`DELETE /submissions/TOKEN`: of one that has ended."""
@@ -200,9 +275,8 @@ class _Judge0:
         if submission.ended is None:
             status = {"id": submission.status, "description": _STATUSES[submission.status - 1]}
             return json_reply({"error": f"submission cannot be deleted because its status is {status['id']}"}, 400)
-        told = self._told(submission, request)
         self._forget(submission)
-        return json_reply(told)
+        return await self._reply([submission], request)
 
     async def languages(self, request: Request) -> Response:
         """`GET /languages`"""
@@ -247,7 +321,7 @@ class _Judge0:
             **dict.fromkeys(("callbacks_max_tries", "callbacks_timeout", "stack_limit", "max_stack_limit"), 0),
             "allowed_languages_for_compile_options": [],
             "max_queue_size": settings.queue_length,
-            "max_submission_batch_size": _MOST_BATCH,
+            "max_submission_batch_size": _MOST_ASKED,
             "submission_cache_duration": _KEPT_S,
             "number_of_runs": 1,
             "max_number_of_runs": 1,
@@ -267,14 +341,41 @@ class _Judge0:
         }
         return json_reply(told)
 
-    async def _checked(self, key: Key, asked: _Asked, *, encoded: bool) -> _Submission:
-        """A submission as it is kept, its texts without base64."""
-        if asked.language_id not in await _there():
+    async def _checked(self, key: Key, asked: _Asked, there: Sequence[int], *, encoded: bool) -> _Submission:
+        """Return a submission as it is kept, its texts without base64, whose memory is counted to its key."""
+        if asked.language_id not in there:
             raise _Invalid("language_id", f"language with id {asked.language_id} doesn't exist")
-        if encoded:
-            for name in ("source_code", "stdin", "expected_output"):
-                if (text := getattr(asked, name)) is not None:
-                    setattr(asked, name, _bytes_of(name, text).decode("utf-8", "replace"))
+        for name, most in _MOST_CHARS.items():
+            if len(getattr(asked, name) or "") > most:
+                raise _Invalid(name, f"is too long (maximum is {most} characters)")
+        size = _Submission(key.id, asked, (), {}, Limits(), "", 0).size
+        self._room.take(key.id, size)
+        try:
+            if encoded:
+                for name in ("source_code", "stdin", "expected_output"):
+                    if (text := getattr(asked, name)) is not None:
+                        setattr(asked, name, await _beside(len(text), _text_of, name, text))
+            argv = self._check_rest(asked)
+            files: Mapping[str, bytes] = {}
+            if asked.additional_files:
+                length = len(asked.additional_files)
+                archive = await _beside(length, _bytes_of, "additional_files", asked.additional_files)
+                unpacked = await asyncio.to_thread(_size_of_archive, archive)
+                self._room.take(key.id, unpacked)
+                size += unpacked
+                files = await asyncio.to_thread(_unpacked, archive)
+            limits = self._limits(asked)
+            return _Submission(key.id, asked, argv, files, limits, _token(self._service.sandboxes.tag), size)
+        except BaseException:
+            self._room.give_back(key.id, size)
+            raise
+
+    def _check_rest(self, asked: _Asked) -> list[str]:
+        """Check what takes no file and no time, and return the arguments.
+
+        Raises:
+            _Invalid: A field is not supported, or not as it should be.
+        """
         if not asked.source_code:
             raise _Invalid("source_code", "can't be blank")
         for name, words in (
@@ -287,13 +388,9 @@ class _Judge0:
         if asked.number_of_runs not in (None, 1):
             raise _Invalid("number_of_runs", "must be 1 on this server")
         try:
-            argv = shlex.split(asked.command_line_arguments or "")
+            return _split(asked.command_line_arguments or "")
         except ValueError as error:
             raise _Invalid("command_line_arguments", str(error)) from None
-        files = {}
-        if asked.additional_files:
-            files = await asyncio.to_thread(_unpacked, _bytes_of("additional_files", asked.additional_files))
-        return _Submission(key.id, asked, argv, files, self._limits(asked), _token(self._service.sandboxes.tag))
 
     def _limits(self, asked: _Asked) -> Limits:
         usual = Limits()
@@ -307,34 +404,35 @@ class _Judge0:
                 process_count=asked.max_processes_and_or_threads or usual.process_count,
             )
             return self._service.settings.checked(limits)
-        except GroundboxError as error:
+        except (GroundboxError, OverflowError) as error:  # a number that is too large for a count of bytes
             raise _Invalid("limits", str(error)) from None
 
     def _begin(self, key: Key, *submissions: _Submission) -> None:
         """Begin all of them, or none."""
         settings = self._service.settings
-        most = settings.queue_length + settings.runs_at_once
-        sizes = [each.size for each in submissions]
-        if self._of_key[key.id] + len(sizes) > most or self._unfinished_bytes + sum(sizes) > _KEPT_BYTES:
+        if self._of_key[key.id] + len(submissions) > settings.queue_length + settings.runs_at_once:
+            for submission in submissions:
+                self._room.give_back(key.id, submission.taken_bytes)
             raise Refused(429, "busy", "too many submissions wait", retry_after_s=5.0)
-        for submission, size in zip(submissions, sizes, strict=True):
+        for submission in submissions:
             self._of_key[key.id] += 1
-            self._unfinished_bytes += size
             self._unfinished[submission.token] = submission
             submission.task = asyncio.create_task(self._judged(key, submission))
-            submission.task.add_done_callback(functools.partial(self._has_ended, submission, size))
+            submission.task.add_done_callback(functools.partial(self._has_ended, submission))
 
-    def _has_ended(self, submission: _Submission, unfinished_bytes: int, task: asyncio.Task[None]) -> None:
+    def _has_ended(self, submission: _Submission, task: asyncio.Task[None]) -> None:
         self._of_key[submission.key_id] -= 1
         if not self._of_key[submission.key_id]:
             del self._of_key[submission.key_id]
-        self._unfinished_bytes -= unfinished_bytes
+        self._room.give_back(submission.key_id, submission.taken_bytes)
         del self._unfinished[submission.token]
         if submission.status < _ACCEPTED:
             submission.status, submission.result = _INTERNAL, {"message": "it was given up before its end"}
         submission.ended, submission.ended_at = datetime.now(UTC), time.monotonic()
+        submission.files = {}  # they are in the archive, if they are asked for again
         self._ended[submission.token] = submission
-        self._ended_bytes += submission.size
+        self._ended_of_key.setdefault(submission.key_id, {})[submission.token] = submission
+        self._ended_bytes[submission.key_id] += submission.size
         self._drop()
 
     async def _judged(self, key: Key, submission: _Submission) -> None:
@@ -360,48 +458,80 @@ class _Judge0:
             submission.status, submission.result = _INTERNAL, {"message": told.message}
 
     def _drop(self) -> None:
-        """Forget what ended long ago; where there is too much, what ended first of the key that has most."""
+        """Forget what ended long ago. If there is too much, forget what ended first of the key that has most of it."""
         before = time.monotonic() - _KEPT_S
         while self._ended and next(iter(self._ended.values())).ended_at < before:
             self._forget(next(iter(self._ended.values())))
-        while self._ended_bytes > _KEPT_BYTES or len(self._ended) > _MOST_KEPT:
-            sizes: collections.Counter[str] = collections.Counter()
-            for each in self._ended.values():
-                sizes[each.key_id] += each.size + 1000
-            ((largest, _),) = sizes.most_common(1)
-            self._forget(next(each for each in self._ended.values() if each.key_id == largest))
+        while len(self._ended) > _MOST_KEPT:
+            self._forget_first(max(self._ended_of_key, key=lambda each: len(self._ended_of_key[each])))
+        while self._ended_bytes.total() > _KEPT_BYTES:
+            self._forget_first(max(self._ended_of_key, key=lambda each: self._ended_bytes[each]))
+
+    def _forget_first(self, key_id: str) -> None:
+        self._forget(next(iter(self._ended_of_key[key_id].values())))
 
     def _forget(self, submission: _Submission) -> None:
+        key_id = submission.key_id
         del self._ended[submission.token]
-        self._ended_bytes -= submission.size
+        del self._ended_of_key[key_id][submission.token]
+        self._ended_bytes[key_id] -= submission.size
+        if not self._ended_of_key[key_id]:
+            del self._ended_of_key[key_id], self._ended_bytes[key_id]
 
     def _find(self, key: Key, token: str) -> _Submission | None:
         submission = self._unfinished.get(token) or self._ended.get(token)
         return submission if submission is not None and submission.key_id == key.id else None
 
-    def _told(self, submission: _Submission, request: Request) -> dict[str, Any]:
-        asked, result = submission.asked, submission.result
-        number = asked.language_id or 0
-        status = {"id": submission.status, "description": _STATUSES[submission.status - 1]}
-        told: dict[str, Any] = {
-            **{field: getattr(asked, field) for field in asked.__struct_fields__},
-            **dict.fromkeys(("stdout", "stderr", "compile_output", "message", "time", "wall_time", "memory")),
-            **dict.fromkeys(("exit_code", "exit_signal", "post_execution_filesystem")),
-            **result,
-            "token": submission.token,
-            "status": status,
-            "status_id": submission.status,
-            "language": {"id": number, "name": _LANGUAGES[number][1]},
-            "created_at": _time_of(submission.made),
-            "finished_at": None if submission.ended is None else _time_of(submission.ended),
-        }
-        fields = [each.strip() for each in request.query_params.get("fields", ",".join(_USUAL_FIELDS)).split(",")]
-        chosen = told if "*" in fields else {field: told[field] for field in fields if field in told}
-        if _flag(request, "base64_encoded"):
-            for name in _ENCODED:
-                if isinstance(chosen.get(name), str):
-                    chosen[name] = base64.b64encode(chosen[name].encode("utf-8", "replace")).decode("ascii")
-        return chosen
+    async def _reply(
+        self, submissions: Sequence[_Submission | None], request: Request, status: int = 200, *, as_batch: bool = False
+    ) -> Response:
+        """Answer with submissions, made in a thread if they are large."""
+        fields, encoded = _fields_of(request.query_params), _flag(request, "base64_encoded")
+
+        def make() -> Response:
+            told = [None if each is None else _described(each, fields, encoded=encoded) for each in submissions]
+            return json_reply({"submissions": told} if as_batch else told[0], status)
+
+        is_large = sum(each.size for each in submissions if each is not None) > _CHUNK
+        return await asyncio.to_thread(make) if is_large else make()
+
+
+_OWN_FIELDS: Final = (
+    *("stdout", "stderr", "compile_output", "message", "time", "wall_time", "memory"),
+    *("exit_code", "exit_signal", "post_execution_filesystem"),
+)
+_FIELDS: Final = frozenset(
+    {*_Asked.__struct_fields__, *_OWN_FIELDS, "token", "status", "status_id", "language", "created_at", "finished_at"}
+)
+
+
+def _fields_of(query: Mapping[str, str]) -> Sequence[str]:
+    """Return the names of the fields that a query asks for, each once; those that do not exist are left out."""
+    names = [each.strip() for each in query.get("fields", ",".join(_USUAL_FIELDS)).split(",")]
+    return sorted(_FIELDS) if "*" in names else [each for each in dict.fromkeys(names) if each in _FIELDS]
+
+
+def _described(submission: _Submission, fields: Sequence[str], *, encoded: bool) -> dict[str, Any]:
+    asked, result = submission.asked, submission.result
+    number = asked.language_id or 0
+    status = {"id": submission.status, "description": _STATUSES[submission.status - 1]}
+    told: dict[str, Any] = {
+        **{field: getattr(asked, field) for field in asked.__struct_fields__},
+        **dict.fromkeys(_OWN_FIELDS),
+        **result,
+        "token": submission.token,
+        "status": status,
+        "status_id": submission.status,
+        "language": {"id": number, "name": _LANGUAGES[number][1]},
+        "created_at": _time_of(submission.made),
+        "finished_at": None if submission.ended is None else _time_of(submission.ended),
+    }
+    chosen = {field: told[field] for field in fields}
+    if encoded:
+        for name in _ENCODED:
+            if isinstance(chosen.get(name), str):
+                chosen[name] = base64.b64encode(chosen[name].encode("utf-8", "replace")).decode("ascii")
+    return chosen
 
 
 def _lost(token: str, why: str, query: Mapping[str, str]) -> dict[str, Any]:
@@ -414,8 +544,8 @@ def _lost(token: str, why: str, query: Mapping[str, str]) -> dict[str, Any]:
         "status_id": _INTERNAL,
         "message": why,
     }
-    fields = [each.strip() for each in query.get("fields", ",".join(_USUAL_FIELDS)).split(",")]
-    chosen = told if "*" in fields else {field: told[field] for field in fields if field in told}
+    fields = _fields_of(query)
+    chosen = {field: told[field] for field in told if field in fields}
     if query.get("base64_encoded", "false").lower() in ("true", "1") and chosen.get("message"):
         chosen["message"] = base64.b64encode(why.encode()).decode("ascii")
     return chosen
@@ -447,23 +577,114 @@ def _time_of(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
+async def _beside(length: int, call: Callable[..., _T], *args: Any) -> _T:
+    """Return what a call returns that takes time for each of `length` characters, from a thread if they are many."""
+    return await asyncio.to_thread(call, *args) if length > _MOST_HERE else call(*args)
+
+
+def _text_of(name: str, text: str) -> str:
+    """Decode base64 and UTF-8."""
+    data = _bytes_of(name, text)
+    if len(data) > _MOST_TEXT:
+        raise _Invalid(name, f"is too long (maximum is {_MOST_TEXT} bytes)")
+    return data.decode("utf-8", "replace")
+
+
 def _bytes_of(name: str, text: str) -> bytes:
-    """Base64, which Ruby's clients break into lines."""
+    """Decode base64, which Ruby's clients break into lines.
+
+    A part at a time, so that the interpreter's lock is free in between, and without a list of what is between blanks.
+    """
     try:
-        return base64.b64decode("".join(text.split()), validate=True)
+        packed = text.encode("ascii").translate(None, b" \t\r\n\v\f")
+        if b"=" in packed[:-2]:
+            raise ValueError
+        parts = (packed[at : at + 4 * _CHUNK] for at in range(0, len(packed), 4 * _CHUNK))
+        return b"".join(base64.b64decode(part, validate=True) for part in parts)
     except (binascii.Error, ValueError):
-        raise _Invalid(name, "is no base64") from None
+        raise _Invalid(name, "is not base64") from None
+
+
+_PIECE: Final = re.compile(
+    r"""(?P<blanks>[ \t\r\n]+)|'(?P<single>[^']*)'|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)"""
+    r"""|(?P<plain>[^ \t\r\n'"\\]+)""",
+    re.DOTALL,
+)
+
+
+def _split(text: str) -> list[str]:
+    """Split arguments as `shlex.split` does, in linear time.
+
+    Raises:
+        ValueError: A quotation or an escape has no end.
+    """
+    words: list[str] = []
+    parts: list[str] | None = None
+    at = 0
+    while at < len(text):
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            raise ValueError("No escaped character" if text[at] == "\\" else "No closing quotation")
+        at = piece.end()
+        if piece.lastgroup == "blanks":
+            if parts is not None:
+                words.append("".join(parts))
+            parts = None
+            continue
+        value = piece[piece.lastgroup or 0]
+        parts = parts or []
+        parts.append(re.sub(r'\\(["\\])', r"\1", value) if piece.lastgroup == "double" else value)
+    return words if parts is None else [*words, "".join(parts)]
+
+
+_END: Final = struct.Struct("<4s4H2LH")
+_ENTRY: Final = struct.Struct("<4s6H3L5H2L")
+_ENTRY_SIGN, _END_SIGN, _LOCATOR_SIGN = b"PK\1\2", b"PK\5\6", b"PK\6\7"
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""How files may be packed. The others unpack a block whole, however large it becomes."""
+
+
+def _size_of_archive(data: bytes) -> int:
+    """Return the bytes that the files of a ZIP archive take unpacked, as its list says; no file is read beyond that.
+
+    The list is read here first, since `zipfile` makes an object of every entry before it tells how many there are.
+
+    Raises:
+        _Invalid: There are too many files, they are too large, or this is not an archive.
+    """
+    field = "additional_files"
+    at = data.rfind(_END_SIGN, max(0, len(data) - _END.size - 65_535))
+    if at < 0 or at + _END.size > len(data):
+        raise _Invalid(field, "are not a ZIP archive that can be read: it has no end")
+    *_, size, _, _ = _END.unpack_from(data, at)
+    if data[max(0, at - 20) : at].startswith(_LOCATOR_SIGN):
+        raise _Invalid(field, "are not a ZIP archive that can be read: it has 64-bit sizes")
+    entry, total, names, count = at - size, 0, 0, 0
+    while 0 <= entry < at:
+        if entry + _ENTRY.size > at or data[entry : entry + 4] != _ENTRY_SIGN:
+            raise _Invalid(field, "are not a ZIP archive that can be read: its list is broken")
+        fields = _ENTRY.unpack_from(data, entry)
+        name_bytes = fields[10]
+        count, total, names = count + 1, total + fields[9], names + _FILE_BYTES + name_bytes
+        if count > _MOST_UNPACKED:
+            raise _Invalid(field, f"are more than {_MOST_UNPACKED}")
+        if name_bytes > _MOST_NAME_BYTES:
+            raise _Invalid(field, f"have a name of over {_MOST_NAME_BYTES} bytes")
+        if total > _MOST_UNPACKED_BYTES:
+            raise _Invalid(field, f"are over {_MOST_UNPACKED_BYTES} bytes")
+        entry += _ENTRY.size + name_bytes + fields[11] + fields[12]
+    return total + names
 
 
 def _unpacked(data: bytes) -> dict[str, bytes]:
-    """Files of a ZIP archive, within bounds of number and size."""
+    """Return the files of a ZIP archive whose list was counted (`_size_of_archive`)."""
     files: dict[str, bytes] = {}
     left_bytes = _MOST_UNPACKED_BYTES
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = [each for each in archive.infolist() if not each.is_dir()]
-            if len(entries) > _MOST_UNPACKED:
-                raise _Invalid("additional_files", f"are more than {_MOST_UNPACKED}")
+            if any(each.compress_type not in _METHODS for each in entries):
+                raise _Invalid("additional_files", "must be stored or deflated")
             for each in entries:
                 with archive.open(each) as file:
                     content = file.read(left_bytes + 1)  # and not as much as the archive says
@@ -474,7 +695,7 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
     except InvalidArgument as error:
         raise _Invalid("additional_files", str(error)) from None
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, ValueError, EOFError) as error:
-        raise _Invalid("additional_files", f"are no ZIP archive that can be read: {error}") from None
+        raise _Invalid("additional_files", f"are not a ZIP archive that can be read: {error}") from None
     return files
 
 

@@ -1,7 +1,10 @@
 """Judge0's protocol: its vendor's client on a real server, and what it does not show."""
 
 import base64
+import contextlib
 import io
+import shlex
+import struct
 import time
 import zipfile
 from pathlib import Path
@@ -9,12 +12,14 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from groundbox.protocols import judge0 as ours
 from groundbox.server.application import application
 from groundbox.server.keys import Keys
 from groundbox.server.service import Service
 from groundbox.server.settings import Settings
 
 PYTHON, BASH, NODE = 71, 46, 63
+ARCHIVED = {"source_code": "1", "language_id": PYTHON}
 
 
 def b64(text):
@@ -204,7 +209,7 @@ def test_a_batch_says_in_each_place_what_became_of_it(client):
         ("enable_network", True, "network can't be enabled"),
         ("number_of_runs", 3, "must be 1 on this server"),
         ("command_line_arguments", "'", "No closing quotation"),
-        ("additional_files", "%", "is no base64"),
+        ("additional_files", "%", "is not base64"),
         ("additional_files", packed(**{"..__x": "1"}), "additional_files: '../x'"),
         ("wall_time_limit", 1e9, "limits.wall_s: may be at most"),
     ],
@@ -216,6 +221,159 @@ def test_what_cannot_be_meant_is_told_by_its_field(client, field, value, words):
 
     assert answer.status_code == 422
     assert words in str(answer.json())
+
+
+@pytest.mark.parametrize(
+    ("field", "most"),
+    [
+        ("source_code", 24 * 2**20),
+        ("stdin", 24 * 2**20),
+        ("expected_output", 24 * 2**20),
+        ("command_line_arguments", 4096),
+        ("compiler_options", 4096),
+        ("callback_url", 4096),
+    ],
+)
+def test_a_text_that_is_too_long_is_refused_by_its_field(client, field, most):
+    answer = client.post("/submissions", json={"source_code": "1", "language_id": PYTHON, field: "x" * (most + 1)})
+
+    assert (answer.status_code, answer.json()) == (422, {field: [f"is too long (maximum is {most} characters)"]})
+
+
+def test_texts_in_base64_are_counted_as_they_are_decoded(client):
+    body = {"source_code": b64("1"), "language_id": PYTHON, "stdin": b64("x" * (16 * 2**20 + 1))}
+
+    answer = client.post("/submissions", json=body, params={"base64_encoded": "true"})
+
+    assert (answer.status_code, answer.json()) == (422, {"stdin": [f"is too long (maximum is {16 * 2**20} bytes)"]})
+
+
+def test_numbers_that_are_too_large_are_refused(client):
+    body = {"source_code": "1", "language_id": PYTHON}
+
+    answers = [client.post("/submissions", json={**body, "memory_limit": each}) for each in (1e308, -1e308, 2**70)]
+
+    assert [each.status_code for each in answers] == [422] * 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " a  b ", "a'b c'd", '"a \\" b" \\" c', "'' \"\"", "a\\ b", '"\\x\\\\"', "a\nb\tc", "é\u2003 #no comment"],
+)
+def test_arguments_are_split_as_a_shell_does(text):
+    assert ours._split(text) == shlex.split(text)
+
+
+@pytest.mark.parametrize("text", ["'a", '"a', "a\\"])
+def test_arguments_without_an_end_are_refused(text):
+    with pytest.raises(ValueError, match="No closing quotation|No escaped character"):
+        ours._split(text)
+
+
+@pytest.mark.parametrize("piece", ["a", "' '", "\\\\", '"', "'", " a", '"\\'])
+def test_the_time_for_arguments_grows_with_their_length(piece):
+    def took_s(text):
+        begun = time.thread_time()
+        with contextlib.suppress(ValueError):
+            ours._split(text)
+        return time.thread_time() - begun
+
+    short_s = sum(took_s(piece * 2000) for _ in range(100))
+
+    assert took_s(piece * 200_000) < 5 * short_s + 0.05  # as much text; what is quadratic takes a hundred times as long
+
+
+def zip_of(count, name=b"a", size=0, before_end=b""):
+    """An archive whose list has an entry of one file many times."""
+    local = b"PK\3\4" + struct.pack("<HHHHHIIIHH", 20, 0, 0, 0, 0, 0, 0, 0, 1, 0) + b"a"
+    facts = struct.pack("<HHHHHHIIIHHHHHII", 20, 20, 0, 0, 0, 0, 0, 0, size, len(name), 0, 0, 0, 0, 0, 0)
+    listed = (b"PK\1\2" + facts + name) * count + before_end
+    some = count & 0xFFFF
+    return local + listed + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, some, some, len(listed), len(local), 0)
+
+
+@pytest.mark.parametrize(
+    ("archive", "words"),
+    [
+        (zip_of(1001), "are more than 1000"),
+        (zip_of(200_000), "are more than 1000"),
+        (zip_of(2, name=b"a" * 5000), "have a name of over 4096 bytes"),
+        (zip_of(2, size=40 * 2**20), "are over 67108864 bytes"),
+        (zip_of(1, before_end=b"PK\6\7" + bytes(16)), "it has 64-bit sizes"),
+        (zip_of(1, before_end=b"x"), "its list is broken"),
+        (b"PK", "it has no end"),
+    ],
+    ids=lambda each: str(len(each)),
+)
+def test_an_archive_is_counted_before_a_library_reads_it(client, monkeypatch, archive, words):
+    def read(*_):
+        raise AssertionError("the archive was read")
+
+    answer = client.post("/submissions", json={**ARCHIVED, "additional_files": base64.b64encode(archive).decode()})
+    monkeypatch.setattr(zipfile, "ZipFile", read)
+    with pytest.raises(ours._Invalid):
+        ours._size_of_archive(archive)
+
+    assert (answer.status_code, words in answer.json()["additional_files"][0]) == (422, True)
+
+
+def test_an_archive_is_not_packed_in_a_way_that_unpacks_without_bounds(client):
+    packed_files = io.BytesIO()
+    with zipfile.ZipFile(packed_files, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("a", "a")
+    told = base64.b64encode(packed_files.getvalue()).decode()
+
+    answer = client.post("/submissions", json={**ARCHIVED, "additional_files": told})
+
+    assert (answer.status_code, answer.json()) == (422, {"additional_files": ["must be stored or deflated"]})
+
+
+def test_a_token_that_is_asked_for_many_times_is_not_answered_with_gigabytes(client):
+    token = judge(client, "1", stdin="x" * 2**20)["token"]
+    tokens = ",".join([token] * 300)
+
+    answer = client.get("/submissions/batch", params={"tokens": tokens, "fields": "stdin"})
+
+    assert (answer.status_code, "ask for fewer tokens" in answer.json()["error"]) == (400, True)
+
+
+def test_memory_of_submissions_is_counted_to_their_key_until_they_end(monkeypatch):
+    monkeypatch.setattr(ours, "_KEPT_BYTES", 4 * 2**20)
+    service = Service(Settings(environment="no-such-environment", protocols=["judge0"]), Keys(token="k" * 20))
+    app = application(service)
+    wire = next(route.endpoint.__self__ for route in app._app._app.routes if route.path == "/submissions")
+    body = {"source_code": "1", "language_id": PYTHON, "stdin": "x" * 3 * 2**20}
+    with TestClient(app, headers={"X-Auth-Token": "k" * 20, "Host": "localhost"}) as client:
+        wire._room.take("other", 2 * 2**20)
+        refused = client.post("/submissions", json=body)
+        batch = client.post("/submissions/batch", json={"submissions": [{**body, "stdin": "x" * 2**20}] * 3})
+        left = wire._room._of_key.copy()
+        wire._room.give_back("other", 2 * 2**20)
+        taken = client.post("/submissions?wait=true", json=body)
+
+    assert [each.status_code for each in (refused, batch, taken)] == [429, 429, 201]
+    assert left == {"other": 2 * 2**20}, "what was refused is counted to nobody"
+    assert wire._room._of_key == {}
+
+
+def test_submissions_that_have_ended_make_room_for_others_of_the_key_with_the_most(monkeypatch):
+    monkeypatch.setattr(ours, "_KEPT_BYTES", 100_000)
+    wire = ours._Judge0(Service(Settings(), Keys(token=None)))
+
+    def ended(key_id, size):
+        asked = ours._Asked(source_code="x" * size, language_id=PYTHON)
+        submission = ours._Submission(key_id, asked, (), {}, None, f"{key_id}-{size}", 0)
+        wire._of_key[key_id] += 1
+        wire._unfinished[submission.token] = submission
+        wire._has_ended(submission, None)
+
+    for size in range(10_000, 10_020):
+        ended("greedy", size)
+        ended("modest", size - 9900)
+
+    assert len(wire._ended_of_key["modest"]) == 20 - 7, "old ones of the key that has less go only if it has most"
+    assert sum(wire._ended_bytes.values()) <= 100_000
+    assert {token for each in wire._ended_of_key.values() for token in each} == set(wire._ended)
 
 
 def test_an_archive_is_not_larger_than_it_may_be(client):
