@@ -1,6 +1,7 @@
 """Keys and quotas: who is known, for how long without a database, and how much each may use."""
 
 import asyncio
+import re
 import sqlite3
 import stat
 import threading
@@ -13,7 +14,17 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed her
 
 from groundbox.errors import InvalidArgument
 from groundbox.server import keys as module
-from groundbox.server.keys import OWNER, Keys, KeyStore, KeyStoreUnavailable, Quotas, check_token, digest_of, new_token
+from groundbox.server.keys import (
+    OWNER,
+    Keys,
+    KeyStore,
+    KeyStoreUnavailable,
+    Quotas,
+    check_token,
+    digest_of,
+    e2b_form,
+    new_token,
+)
 from groundbox.server.refusals import Refused
 
 TOKEN = "the-owners-token-of-some-length"
@@ -322,7 +333,18 @@ def test_secrets_are_long_and_each_another():
     made = {new_token() for _ in range(1000)}
 
     assert len(made) == 1000
-    assert {len(each) for each in made} == {46}
+    assert {len(each) for each in made} == {67}
+
+
+async def test_a_secret_is_a_key_of_e2b_too_with_their_prefix(store):
+    secret, key = store.create("ada", ["run"], Quotas())
+    keys = Keys(token="e2b_" + "0" * 40, store=store)
+    await keys.refresh()
+
+    assert re.fullmatch("e2b_[0-9a-f]{64}", e2b_form(secret))
+    assert await keys.find(e2b_form(secret)) == key
+    assert [await keys.find(prefix + "0" * 40) for prefix in ("e2b_", "gb_")] == [OWNER] * 2
+    assert [await refusal_of(keys, prefix + secret[3:]) for prefix in ("", "e2b", "gbs_")] == [401] * 3
 
 
 @pytest.mark.parametrize(

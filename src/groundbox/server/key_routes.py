@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from groundbox.server import schemas
-from groundbox.server.keys import Key, Keys, KeyStore, Quotas
+from groundbox.server.keys import Key, Keys, KeyStore, Quotas, e2b_form
 from groundbox.server.refusals import Refused, not_found, refusing
 from groundbox.server.replies import json_reply
 
@@ -37,7 +37,7 @@ class KeyRoutes:
             quotas = Quotas() if asked.quotas is None else Quotas(**msgspec.structs.asdict(asked.quotas))
             secret, key = await asyncio.to_thread(store.create, asked.owner, asked.scopes, quotas)
         await self._keys.refresh()
-        return json_reply({"key": secret, **key.to_dict()}, 201)
+        return json_reply({"key": secret, "e2b_key": e2b_form(secret), **key.to_dict()}, 201)
 
     async def keys(self, request: Request) -> Response:
         """`GET /v1/keys`"""

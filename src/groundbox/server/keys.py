@@ -38,6 +38,8 @@ SCOPES: Final = ("run", "ask", "network", "metrics", "admin")
 """`run`: programs, sandboxes, files. `ask`: questions to the server's model, which cost what the model costs.
 `network`: hosts for sandboxes. `metrics`: /metrics. `admin`: keys, all else."""
 _PREFIX: Final = "gb_"
+_E2B_PREFIX: Final = "e2b_"
+"""E2B's SDKs refuse other keys, and demand hexadecimal digits after it."""
 _REFRESH_S: Final = 2.0
 _LOCK: Final = 0x67726F756E64626F
 """Of PostgreSQL, by which one server makes the tables."""
@@ -449,7 +451,7 @@ class KeyStore:
             raise InvalidArgument("scopes", f"there is no scope {min(unknown)!r}; there are {', '.join(SCOPES)}")
         if not owner.strip() or len(owner) > 200 or not owner.isprintable():
             raise InvalidArgument("owner", "must be a name of at most 200 printable characters")
-        secret = _PREFIX + secrets.token_urlsafe(32)
+        secret = new_token()
         key = Key(id=secrets.token_hex(6), owner=owner, scopes=scopes, quotas=quotas, created=time.time())
         row = (key.id, digest_of(secret), owner, json.dumps(sorted(scopes)), json.dumps(dataclasses.asdict(quotas)))
         with self._connected() as run:
@@ -566,12 +568,19 @@ def check_token(token: str) -> str:
 
 
 def new_token() -> str:
-    """A secret of 256 random bits."""
-    return _PREFIX + secrets.token_urlsafe(32)
+    """Return a secret of 256 random bits, in hexadecimal so that it is a key for E2B's SDKs, too (`e2b_form`)."""
+    return _PREFIX + secrets.token_hex(32)
+
+
+def e2b_form(token: str) -> str:
+    """Return the spelling of a key that E2B's SDKs accept: the same digits after `e2b_`. A server accepts both."""
+    return _E2B_PREFIX + token.removeprefix(_PREFIX)
 
 
 def digest_of(token: str) -> str:
-    """SHA-256 of a secret in hexadecimal."""
+    """Return the SHA-256 of a secret in hexadecimal; `e2b_…` and `gb_…` with the same rest are one secret."""
+    if token.startswith(_E2B_PREFIX):
+        token = _PREFIX + token.removeprefix(_E2B_PREFIX)
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
