@@ -119,6 +119,7 @@ def test_the_root_holds_only_what_is_named(attack):
     """The first parts of the environment's own folders come on top."""
     source = "sorted(set(os.listdir('/')) - set(ALLOWED)), sorted(os.listdir('/etc'))"
     allowed = [
+        "app",
         "bin",
         "box",
         "dev",
@@ -135,6 +136,7 @@ def test_the_root_holds_only_what_is_named(attack):
         "usr",
         "var",
         "work",
+        "workspace",
     ]
     from groundbox.sandbox import environments
 

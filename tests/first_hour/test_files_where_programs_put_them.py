@@ -35,10 +35,15 @@ def test_a_file_is_put_where_the_program_will_look(box):
     assert box.run("open('in/put.txt').read() + open('/work/in/put.txt').read()").text == "'xx'"
 
 
-def test_the_workdir_is_where_programs_for_e2b_have_it(box):
-    box.files.write("/home/user/put.txt", "x")
+@pytest.mark.parametrize("folder", ["/home/user", "/workspace", "/app"])
+def test_the_workdir_is_where_programs_for_other_sandboxes_have_it(box, folder):
+    box.files.write(f"{folder}/put.txt", "x")
 
-    assert box.run("open('/home/user/put.txt').read() + open('/mnt/data/put.txt').read()").text == "'xx'"
+    kept = box.run(f"open('{folder}/put.txt').read() + open('/mnt/data/put.txt').read()").text
+    made = box.run(f"mkdir -p {folder}/sub && cd {folder} && pwd && touch sub/made", language="shell")
+
+    assert kept == "'xx'"
+    assert (made.stdout, box.files.read("sub/made")) == (f"{folder}\n", b"")
 
 
 @pytest.mark.parametrize("path", ["/mnt/data/../x", "/mnt/other", "/mnt/data/", "/mnt/database.csv"])

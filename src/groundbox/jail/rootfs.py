@@ -17,8 +17,8 @@ from . import kernel
 
 BOX: Final = "/box"
 WORKDIR: Final = "/box/work"
-USUAL_WORKDIRS: Final = ("/mnt/data", "/home/user")
-"""Where other interpreters have their workdir: ChatGPT's, and E2B's."""
+USUAL_WORKDIRS: Final = ("/mnt/data", "/home/user", "/workspace", "/app")
+"""Folders that other sandboxes have as their workdir: ChatGPT's, E2B's, and those of agents and of task images."""
 _FOLDERS_IN_BOX: Final = ("work", "tmp", "shm")
 
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT = 1, 2, 4, 8, 32
