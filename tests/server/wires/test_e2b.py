@@ -15,6 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from groundbox.testing.base import until
+
 JS = Path(__file__).parent / "js"
 
 
@@ -442,7 +444,6 @@ def test_a_sandbox_is_created_as_sdks_read_it(api, made):
         ({"templateID": "base", "timeout": 10**9}, 400),
         ({"templateID": "base", "timeout": 0}, 400),
         ({"templateID": "../etc"}, 404),
-        ({"templateID": "base", "autoPause": True}, 501),
         ({"templateID": "base", "volumeMounts": [{"name": "v", "path": "/v"}]}, 501),
         ({"templateID": "base", "network": {"allowOut": ["127.0.0.1"]}}, 400),
     ],
@@ -452,6 +453,131 @@ def test_what_cannot_be_made_is_refused_with_a_number_and_words(api, body, statu
 
     assert (answer.status_code, answer.json()["code"]) == (status, status)
     assert answer.json()["message"]
+
+
+def test_a_sandbox_that_asks_to_be_paused_is_told_that_it_is_killed(api):
+    made = api.post("/v2/sandboxes", json={"templateID": "base", "autoPause": True}).json()
+    shown = api.get(f"/sandboxes/{made['sandboxID']}").json()
+    api.delete(f"/sandboxes/{made['sandboxID']}")
+
+    assert shown["lifecycle"] == {"onTimeout": "kill", "autoResume": False}
+
+
+def test_programs_of_one_sandbox_meet_on_its_loopback_and_no_other_does(sandbox):
+    serve = "python3 -m http.server 8765 --bind 127.0.0.1"
+    ask = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8765').status"
+    sandbox.commands.run(serve, background=True)
+    until(lambda: sandbox.run_code(ask).text == "200")
+    with type(sandbox).create(timeout=60) as other:
+        elsewhere = other.run_code(ask).error
+
+    assert sandbox.run_code(ask).text == "200"
+    assert "Connection refused" in elsewhere.value
+
+
+@pytest.mark.parametrize("folder", ["/workspace", "/app", "/home/user"])
+def test_folders_of_agents_are_the_workdir(sandbox, folder):
+    sandbox.files.write(f"{folder}/a.txt", "kept")
+
+    assert not sandbox.files.make_dir(folder)
+    assert sandbox.commands.run("cat a.txt; pwd", cwd=folder).stdout == f"kept{folder}\n"
+    assert sandbox.files.read("a.txt") == "kept"
+
+
+@pytest.mark.parametrize("text", ["hello", "é\n\0", ""])
+def test_a_signed_upload_of_a_part_without_a_file_name_is_written_as_it_is(sandbox, text):
+    boundary = "gb-boundary"
+    body = f'--{boundary}\r\nContent-Disposition: form-data; name="file"\r\n\r\n'.encode()
+    body += text.encode() + b"\xff" + f"\r\n--{boundary}--\r\n".encode()
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+
+    written = httpx.post(sandbox.upload_url("hello.txt"), content=body, headers=headers)
+
+    assert written.status_code == 200
+    assert bytes(sandbox.files.read("hello.txt", format="bytes")) == text.encode() + b"\xff"
+
+
+def test_a_part_without_a_file_name_needs_a_path(server, made):
+    with data_plane(server, made) as asking:
+        answer = asking.post("/files", files={"file": (None, b"hello")})
+
+    assert answer.status_code == 400
+    assert answer.json()["message"] == "a part `file` needs a file name, or the address a `path`; nothing was written"
+
+
+# Templates
+
+
+def test_templates_that_exist_are_environments_and_what_a_key_has_built(e2b):
+    import e2b as base
+
+    name = f"made-{os.urandom(4).hex()}"
+    log = []
+    before = base.Template.exists(name)
+    template = base.Template().from_image("python:3").set_envs({"COLOUR": "blue"}).set_workdir("/app")
+    info = base.Template.build(template, name, on_build_logs=lambda entry: log.append(entry.message))
+    with e2b.Sandbox.create(name, envs={"SIZE": "2"}, timeout=60) as sandbox:
+        printed = sandbox.commands.run("echo $COLOUR $SIZE").stdout
+
+    assert (before, base.Template.exists(name), base.Template.exists(f"{name}:default")) == (False, True, True)
+    assert (base.Template.exists("base"), base.Template.exists("default")) == (True, True)
+    assert [tag.build_id for tag in base.Template.get_tags(name)] == [info.build_id]
+    assert f"{name} is the environment 'default' of this server; no image was pulled" in log
+    assert printed == "blue 2\n"
+
+
+def test_a_template_for_another_python_says_what_its_sandboxes_have(e2b):
+    import e2b as base
+
+    name = f"old-{os.urandom(4).hex()}"
+    log = []
+    template = base.Template().from_image("python:3.2-slim")
+    base.Template.build(template, name, on_build_logs=lambda entry: log.append(entry.message))
+    with e2b.Sandbox.create(name, timeout=60) as sandbox:
+        told = "".join(sandbox.run_code("1").logs.stderr)
+
+    warning = "python:3.2-slim asks for Python 3.2; no environment has it, and this one has 3."
+    assert any(line.startswith(warning) for line in log)
+    assert warning in told
+
+
+@pytest.mark.parametrize(
+    ("recipe", "reason"),
+    [
+        (lambda made: made.from_image("ubuntu:24.04"), "FROM ubuntu:24.04: images are not built here."),
+        (lambda made: made.from_image("python:3").run_cmd("apt-get update"), "RUN apt-get update"),
+        (lambda made: made.from_image("python:3").pip_install("numpy"), "RUN pip install numpy"),
+        (lambda made: made.from_image("python:3").set_workdir("/"), "WORKDIR /: images are not built here."),
+        (lambda made: made.from_template("no-such-template"), "there is no template or environment 'no-such-template'"),
+        (lambda made: made.from_image("python:3").set_start_cmd("sleep 1", "true"), "startCmd: start it with"),
+        (lambda made: made.from_image("python:3").set_envs({"A": "x" * 70_000}), "ENV: variables of a template have"),
+    ],
+)
+def test_a_template_that_needs_an_image_fails_in_the_words_of_the_sdk(e2b, recipe, reason):
+    import e2b as base
+
+    name = f"image-{os.urandom(4).hex()}"
+    with pytest.raises(base.BuildException) as failed:
+        base.Template.build(recipe(base.Template()), name)
+
+    assert reason in str(failed.value)
+    assert not base.Template.exists(name)
+
+
+def test_names_of_templates_are_a_keys_own_and_the_oldest_gives_way(server, api):
+    with server.client() as owner:
+        other = owner.post("/v1/keys", json={"owner": "builder", "scopes": ["run"]}).json()["e2b_key"]
+    with httpx.Client(base_url=server.url, headers={"X-API-KEY": other}, timeout=60) as builder:
+        for number in range(102):
+            asked = builder.post("/v3/templates", json={"name": f"n{number}"}).json()
+            builder.post(f"/v2/templates/{asked['templateID']}/builds/{asked['buildID']}", json={"fromImage": "python"})
+        own = [builder.get(f"/templates/aliases/n{number}").status_code for number in (0, 1, 2, 101)]
+        foreign = api.get("/templates/aliases/n101").status_code
+        taken = builder.post("/v3/templates", json={"name": "default"}).status_code
+        bad = builder.post("/v3/templates", json={"name": "a\nb"}).status_code
+
+    assert own == [404, 404, 200, 200]
+    assert (foreign, taken, bad) == (404, 403, 400)
 
 
 def test_the_same_idempotency_key_makes_one_sandbox(api):

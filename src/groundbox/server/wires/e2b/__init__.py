@@ -15,14 +15,17 @@ from groundbox.server.wires.e2b.code import Code
 from groundbox.server.wires.e2b.control import Control
 from groundbox.server.wires.e2b.files import Files
 from groundbox.server.wires.e2b.processes import ProcessRpc
+from groundbox.server.wires.e2b.templates import Templates
 
 __all__ = ["admission", "routes"]
 
 
 def routes(service: Service) -> list[BaseRoute]:
     """All of the wire's."""
+    templates = Templates(service)
     return [
-        *Control(service).routes(),
+        *Control(service, templates).routes(),
+        *templates.routes(),
         *Code(service).routes(),
         *Files(service).routes(),
         *ProcessRpc(service).routes(),

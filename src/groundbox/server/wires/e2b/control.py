@@ -17,7 +17,6 @@ from starlette.routing import Route
 from groundbox.errors import InvalidArgument
 from groundbox.limits import Limits, MiB
 from groundbox.network import Network
-from groundbox.sandbox import environments
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import json_reply
@@ -26,12 +25,12 @@ from groundbox.server.schemas import decoded
 from groundbox.server.service import Service
 from groundbox.server.wires.e2b.access import WIRE, State
 from groundbox.server.wires.e2b.code import with_usual_contexts
+from groundbox.server.wires.e2b.templates import Templates
 
 ENVD_VERSION: Final = "0.5.8"
 """SDKs go by it: from 0.5.2 on standard input can be closed, from 0.5.7 on files are sent as they are; metadata of
 files (0.6.2) and entries in events of folders (0.6.3) are not there, and SDKs say so themselves."""
 _USUAL_TIMEOUT_S: Final = 300
-_E2B_TEMPLATES: Final = frozenset({"base", "code-interpreter", "code-interpreter-v1", "code-interpreter-beta"})
 _ALL_TRAFFIC: Final = frozenset({"0.0.0.0/0", "::/0"})
 _MOST_PAGE: Final = 100
 
@@ -65,8 +64,8 @@ class _TimeoutAsked(msgspec.Struct, kw_only=True):
 class Control:
     """The routes of the control plane."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, templates: Templates) -> None:
+        self._service, self._templates = service, templates
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -113,12 +112,14 @@ class Control:
         options: dict[str, Any] = {"restart": "auto", "limits": _limits(settings.most)}
         if asked.templateID.startswith("code-interpreter"):
             options["profile"] = "science"
-        environment = _environment(asked.templateID)
-        if environment:
-            options["environment"] = environment
-        if allow := _hosts(asked.network):
-            options["network"] = Network(allow=allow)
-        state = State(template=asked.templateID, envs=dict(asked.envVars or {}))
+        template = self._templates.find(key, asked.templateID)
+        if template.environment:
+            options["environment"] = template.environment
+        # Programs of one sandbox talk to each other, as they do in E2B's; the loopback is the sandbox's own.
+        options["network"] = Network(allow=_hosts(asked.network), loopback=True)
+        state = State(template=asked.templateID, envs={**template.envs, **(asked.envVars or {})})
+        if template.warning:
+            state.notes.append(template.warning)
         with_usual_contexts(state)
         held = self._service.create(key, wire=WIRE, labels=asked.metadata, total_s=timeout_s, **options)
         held.state[WIRE] = state
@@ -234,9 +235,11 @@ def _key(request: Request) -> Key:
 
 
 def _refuse_what_is_not_there(asked: _Asked) -> None:
-    """Raises Refused for what would otherwise be left out silently."""
+    """Raise Refused for what would otherwise be left out silently.
+
+    `autoPause` is no such thing: a sandbox is killed at its timeout, and `lifecycle` of its description says so.
+    """
     absent = {
-        "autoPause": (asked.autoPause, "sandboxes are not paused here; at their timeout they are ended"),
         "mcp": (asked.mcp, "there is no MCP gateway in sandboxes here"),
         "volumeMounts": (asked.volumeMounts, "there are no volumes here"),
         "iam": (asked.iam, "sandboxes get no identities here"),
@@ -244,20 +247,6 @@ def _refuse_what_is_not_there(asked: _Asked) -> None:
     for name, (given, told) in absent.items():
         if given:
             raise Refused(501, "not_supported", f"{name}: {told}")
-
-
-def _environment(template: str) -> str:
-    """The environment that a template's name means, or "" for the server's own.
-
-    Raises:
-        Refused: There is none of that name.
-    """
-    name = template.partition(":")[0]
-    if name in _E2B_TEMPLATES:
-        return ""
-    if name in environments.names():
-        return name
-    raise Refused(404, "not_found", f"there is no template or environment {template[:200]!r} on this server")
 
 
 def _hosts(asked: _NetworkAsked | None) -> Sequence[str]:

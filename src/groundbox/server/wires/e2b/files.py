@@ -18,8 +18,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 import msgspec
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -145,13 +145,7 @@ class Files:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         files: list[tuple[str, bytes]] = []
         if kind == "multipart/form-data":
-            try:
-                async with request.form(max_files=_MOST_FILES, max_fields=_MOST_FILES) as form:
-                    for name, part in form.multi_items():
-                        if name == "file" and isinstance(part, UploadFile):
-                            files.append((given or unquote(part.filename or ""), await part.read()))
-            except MultiPartException as error:
-                raise Refused(400, "invalid_argument", f"the form cannot be read: {error.message}") from None
+            files = await _read_form(request, given, self._service.settings.body_bytes)
         else:
             encoding = request.headers.get("content-encoding", "").lower()
             body, most = await request.body(), self._service.settings.body_bytes
@@ -319,6 +313,42 @@ class Files:
             return await self._guarded(held, state, work)
         except RpcError as error:
             raise Refused(_STATUS.get(error.code, 400), error.code, error.message) from None
+
+
+async def _read_form(request: Request, path: str, most_bytes: int) -> list[tuple[str, bytes]]:
+    """Return the parts `file` of a form, each with its path: `path`, or the part's own file name.
+
+    A part without a file name, as browsers and Node send a string, is a file if the address has a path. Latin-1 is
+    named as the form's charset so that the bytes of such a part come through as they are.
+
+    Raises:
+        Refused: 400 if the form cannot be read, or if nothing names the path of a part. Nothing was written.
+    """
+    headers = Headers({"content-type": f"{request.headers['content-type']}; charset=latin-1"})
+    parser = MultiPartParser(
+        headers, request.stream(), max_files=_MOST_FILES, max_fields=_MOST_FILES, max_part_size=most_bytes
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise Refused(400, "invalid_argument", f"the form cannot be read: {error.message}") from None
+    files = []
+    try:
+        for name, part in form.multi_items():
+            if name != "file":
+                continue
+            if isinstance(part, UploadFile):
+                own = (part.filename or "").encode("latin-1").decode("utf-8", "surrogateescape")
+                data = await part.read()
+            else:
+                own, data = "", part.encode("latin-1")
+            if not path and not own:
+                told = "a part `file` needs a file name, or the address a `path`; nothing was written"
+                raise Refused(400, "invalid_argument", told)
+            files.append((path or unquote(own), data))
+    finally:
+        await form.close()
+    return files
 
 
 async def resolved(held: Held, state: State, path: str) -> str:
