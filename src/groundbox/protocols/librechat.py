@@ -22,10 +22,11 @@ import posixpath
 import re
 import secrets
 import string
+import sys
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from starlette.datastructures import UploadFile
@@ -36,6 +37,7 @@ from starlette.routing import BaseRoute, Route
 from groundbox.errors import GroundboxError, GuestFileError
 from groundbox.execution import Execution, Outcome
 from groundbox.limits import Limits, MiB
+from groundbox.protocols.fields import Argument, Arguments, Path, Program, Word
 from groundbox.server import schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
@@ -44,6 +46,7 @@ from groundbox.server.refusals import Refused, not_found, of_this_side
 from groundbox.server.replies import JSON, Streamed, encoded, json_reply
 from groundbox.server.sandboxes import Held
 from groundbox.server.service import Ran, Service
+from groundbox.server.shares import most_of_one_key
 from groundbox.tools import Tool, ToolFailure, ToolQuotas, Tools
 
 _WIRE: Final = "librechat"
@@ -62,47 +65,54 @@ _SETTLED_S: Final = 0.05
 """Calls that come within this time of each other are told in one reply."""
 _MOST_PROGRAMS_OF_KEY: Final = 16
 _MOST_TOOLS: Final = 500
+_MOST_TOOLS_CHARS: Final = MiB
+_MOST_NAME_CHARS: Final = 4096
+_ENTRY_BYTES: Final = 1024
+"""What a file or a session takes without its content, so that empty ones are counted, too."""
 _QUOTAS: Final = ToolQuotas(calls=2000, concurrent=64, call_s=_ANSWER_S, waiting_s=3600.0, frames=20_000)
 
 
 class _FileNamed(msgspec.Struct, kw_only=True):
     """A file of a session that a program shall find; one of the two names of its session is there."""
 
-    id: str
-    name: str = ""
-    session_id: str = ""
-    storage_session_id: str = ""
+    id: Word
+    name: Path = ""
+    session_id: Word = ""
+    storage_session_id: Word = ""
+
+
+_FilesNamed = Annotated[list[_FileNamed], msgspec.Meta(max_length=_MOST_SESSION_FILES)]
 
 
 class _Exec(msgspec.Struct, kw_only=True):
-    lang: str
-    code: str
-    args: list[str] | str | None = None
-    session_id: str | None = None
-    files: list[_FileNamed] | None = None
+    lang: Word
+    code: Program
+    args: Arguments | Argument | None = None
+    session_id: Word | None = None
+    files: _FilesNamed | None = None
 
 
 class _ToolTold(msgspec.Struct, kw_only=True):
-    name: str
-    description: str | None = None
+    name: Word
+    description: Argument | None = None
     parameters: dict[str, Any] | None = None
 
 
 class _ToolResult(msgspec.Struct, kw_only=True):
-    call_id: str
+    call_id: Word
     result: Any = None
     is_error: bool = False
-    error_message: str | None = None
+    error_message: Argument | None = None
 
 
 class _Programmatic(msgspec.Struct, kw_only=True):
-    code: str | None = None
-    tools: list[_ToolTold] = []
-    session_id: str | None = None
+    code: Program | None = None
+    tools: Annotated[list[_ToolTold], msgspec.Meta(max_length=_MOST_TOOLS)] = []
+    session_id: Word | None = None
     timeout: float | None = None
-    files: list[_FileNamed] | None = None
-    continuation_token: str | None = None
-    tool_results: list[_ToolResult] = []
+    files: _FilesNamed | None = None
+    continuation_token: Word | None = None
+    tool_results: Annotated[list[_ToolResult], msgspec.Meta(max_length=_QUOTAS.concurrent)] = []
 
 
 def _routes(service: Service) -> list[BaseRoute]:
@@ -129,64 +139,120 @@ class _File:
     data: bytes
     made: float
 
+    @property
+    def size(self) -> int:
+        return _ENTRY_BYTES + sys.getsizeof(self.name) + len(self.data)
+
 
 @dataclasses.dataclass(slots=True)
 class _Session:
+    """Files of one conversation.
+
+    Attributes:
+        used: When a request last named it, on the monotonic clock.
+        most_bytes: Of its files.
+        size: Memory that it takes.
+        counted: The part of `size` that `_Files` has counted to the key.
+    """
+
     id: str
     key_id: str
     used: float
+    most_bytes: int
     files: dict[str, _File] = dataclasses.field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        return sum(len(file.data) for file in self.files.values())
+    names: dict[str, str] = dataclasses.field(default_factory=dict)
+    size: int = _ENTRY_BYTES
+    counted: int = 0
 
     def add(self, name: str, data: bytes) -> _File:
-        """Keep a file; one of the same name goes."""
-        for old in [file.id for file in self.files.values() if file.name == name]:
-            del self.files[old]
-        if len(self.files) >= _MOST_SESSION_FILES:
-            raise Refused(413, "too_many_files", f"a session has at most {_MOST_SESSION_FILES} files")
+        """Keep a file; one of the same name goes.
+
+        Raises:
+            Refused: 413, because the session has too many files, or they are too large. It keeps what it had.
+        """
         file = _File(_new_id(), name, data, time.time())
-        self.files[file.id] = file
+        old = self.files.get(self.names.get(name, ""))
+        if old is None and len(self.files) >= _MOST_SESSION_FILES:
+            raise Refused(413, "too_many_files", f"a session has at most {_MOST_SESSION_FILES} files")
+        if self.size + file.size - (0 if old is None else old.size) > self.most_bytes:
+            raise Refused(413, "too_large", f"files of a session take at most {self.most_bytes} bytes")
+        if old is not None:
+            self.remove(old.id)
+        self.files[file.id], self.names[name] = file, file.id
+        self.size += file.size
         return file
+
+    def remove(self, file_id: str) -> None:
+        """Drop a file."""
+        file = self.files.pop(file_id)
+        del self.names[file.name]
+        self.size -= file.size
 
 
 class _Files:
-    """Files by session, which only the key that made it finds. What is too much goes, of the key that has the most."""
+    """Files by session, which only the key that made it finds.
 
-    def __init__(self) -> None:
-        self._sessions: dict[str, _Session] = {}
+    Old sessions are dropped. If there is too much, sessions of the key that has most are dropped, the one that was used
+    longest ago first.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._keys = service.keys
+        self._sessions: collections.OrderedDict[str, _Session] = collections.OrderedDict()  # by their last use
+        self._of_key: dict[str, collections.OrderedDict[str, _Session]] = {}
+        self._bytes: collections.Counter[str] = collections.Counter()
 
     def get(self, key: Key, session_id: str | None) -> _Session:
-        """The key's session, or a new one."""
+        """Return the key's session, or a new one."""
         session = self._sessions.get(session_id or "")
         if session is None or session.key_id != key.id:
-            session = _Session(_new_id(), key.id, time.monotonic())
+            session = _Session(_new_id(), key.id, time.monotonic(), self._most_of_key)
         return session
 
     def find(self, key: Key, session_id: str, file_id: str) -> _File | None:
-        """One file."""
+        """Return one file, or None."""
         session = self._sessions.get(session_id)
         if session is None or session.key_id != key.id:
             return None
-        session.used = time.monotonic()
+        self._touch(session)
         return session.files.get(file_id)
 
     def keep(self, session: _Session) -> None:
-        """Keep a session that has files, and drop others until all are within their bounds."""
+        """Keep a session as it is now, and drop others until all are within their bounds. One without files goes."""
+        if not session.files:
+            self._drop(session)
+            return
+        self._sessions[session.id] = session
+        self._of_key.setdefault(session.key_id, collections.OrderedDict())[session.id] = session
+        self._bytes[session.key_id] += session.size - session.counted
+        session.counted = session.size
+        self._touch(session)
+        while (oldest := next(iter(self._sessions.values()))).used < time.monotonic() - _FILES_KEPT_S:
+            self._drop(oldest)
+        while self._bytes[session.key_id] > self._most_of_key:
+            self._drop(next(iter(self._of_key[session.key_id].values())))
+        while self._bytes.total() > _FILES_BYTES:
+            largest = max(self._bytes, key=lambda each: self._bytes[each])
+            self._drop(next(iter(self._of_key[largest].values())))
+
+    @property
+    def _most_of_key(self) -> int:
+        return most_of_one_key(_FILES_BYTES) if self._keys.is_shared else _FILES_BYTES
+
+    def _touch(self, session: _Session) -> None:
         session.used = time.monotonic()
-        if session.files:
-            self._sessions[session.id] = session
-        for old in [each for each in self._sessions.values() if each.used < time.monotonic() - _FILES_KEPT_S]:
-            del self._sessions[old.id]
-        while sum(each.size for each in self._sessions.values()) > _FILES_BYTES:
-            sizes: collections.Counter[str] = collections.Counter()
-            for each in self._sessions.values():
-                sizes[each.key_id] += each.size
-            ((largest, _),) = sizes.most_common(1)
-            theirs = [each for each in self._sessions.values() if each.key_id == largest]
-            del self._sessions[min(theirs, key=lambda each: each.used).id]
+        self._sessions.move_to_end(session.id)
+        self._of_key[session.key_id].move_to_end(session.id)
+
+    def _drop(self, session: _Session) -> None:
+        if self._sessions.pop(session.id, None) is None:
+            return
+        of_key = self._of_key[session.key_id]
+        del of_key[session.id]
+        self._bytes[session.key_id] -= session.counted
+        session.counted = 0
+        if not of_key:
+            del self._of_key[session.key_id], self._bytes[session.key_id]
 
 
 def _new_id() -> str:
@@ -214,26 +280,32 @@ class _Program:
 
     def tools(self, told: Sequence[_ToolTold]) -> Tools:
         """What the guest calls: any arguments by name, which LibreChat's side checks itself."""
-        if len(told) > _MOST_TOOLS:
-            raise Refused(400, "invalid_argument", f"tools: are {len(told)}, more than {_MOST_TOOLS}")
         named = {_identifier(each.name): each for each in told}
-        return Tools([self._tool(name, each) for name, each in named.items()], quotas=_QUOTAS)
+        names = {name: _names(each) for name, each in named.items()}
+        chars = sum(len(each.description or "") for each in told) + sum(
+            len(one) for each in names.values() for one in each
+        )
+        if chars > _MOST_TOOLS_CHARS:
+            told_of = "tools: descriptions and names of parameters"
+            raise Refused(400, "invalid_argument", f"{told_of} have at most {_MOST_TOOLS_CHARS} characters together")
+        tools = [self._tool(name, each.name, each.description or "", names[name]) for name, each in named.items()]
+        return Tools(tools, quotas=_QUOTAS)
 
-    def _tool(self, name: str, told: _ToolTold) -> Tool:
+    def _tool(self, name: str, own_name: str, description: str, parameters: Sequence[str]) -> Tool:
+        """Make a tool. It keeps the names of its parameters and nothing else of their schema."""
+
         async def call(**arguments: Any) -> Any:
             call_id = f"call_{secrets.token_hex(8)}"
             answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            self._waiting[call_id] = (told.name, arguments, answer)
+            self._waiting[call_id] = (own_name, arguments, answer)
             self._called.set()
             try:
                 return await answer
             finally:
                 self._waiting.pop(call_id, None)
 
-        properties = (told.parameters or {}).get("properties", {})
-        names = [each for each in properties if each.isidentifier()] if isinstance(properties, dict) else []
-        schema = {"type": "object", "properties": {each: {} for each in names}, "additionalProperties": True}
-        return Tool(name, call, description=told.description or "", parameters=schema)
+        schema = {"type": "object", "properties": {each: {} for each in parameters}, "additionalProperties": True}
+        return Tool(name, call, description=description, parameters=schema)
 
     def answer(self, results: Sequence[_ToolResult]) -> None:
         """Give the program what its calls came to; what was never asked for, or is answered already, is left."""
@@ -270,6 +342,11 @@ class _Program:
         ]
 
 
+def _names(told: _ToolTold) -> list[str]:
+    properties = (told.parameters or {}).get("properties", {})
+    return [each for each in properties if each.isidentifier()] if isinstance(properties, dict) else []
+
+
 def _identifier(name: str) -> str:
     """A tool's name as a name in Python, made as LibreChat's side makes it."""
     made = re.sub(r"[^a-zA-Z0-9_]", "", re.sub(r"[-\s]", "_", name))
@@ -288,7 +365,7 @@ def _identifier(name: str) -> str:
 class _LibreChat:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._files = _Files()
+        self._files = _Files(service)
         self._programs: dict[str, _Program] = {}
         self._running: set[_Program] = set()
 
@@ -305,9 +382,12 @@ class _LibreChat:
         key = _key(request)
         session = self._files.get(key, None)
         async with request.form(max_files=_MOST_PARTS, max_fields=_MOST_PARTS) as form:
-            for _, part in form.multi_items():
-                if isinstance(part, UploadFile):
-                    session.add(_file_name(part.filename), await part.read())
+            try:
+                for _, part in form.multi_items():
+                    if isinstance(part, UploadFile):
+                        session.add(_file_name(part.filename), await part.read())
+            except Refused as refused:
+                return _failed(refused)
         if not session.files:
             return _failed(Refused(400, "invalid_argument", "file: is needed"))
         self._files.keep(session)
@@ -331,7 +411,9 @@ class _LibreChat:
         key, session_id, file_id = _key(request), request.path_params["session_id"], request.path_params["file_id"]
         if self._files.find(key, session_id, file_id) is None:
             return _failed(not_found("file"))
-        del self._files.get(key, session_id).files[file_id]
+        session = self._files.get(key, session_id)
+        session.remove(file_id)
+        self._files.keep(session)
         return json_reply({"message": "success"})
 
     async def _answered(self, request: Request, kind: Any, work: Any) -> Response:
@@ -554,7 +636,13 @@ def _key(request: Request) -> Key:
 
 
 def _file_name(name: str | None) -> str:
-    """A path in the workdir; where an upload's name leads out of it, its last part."""
+    """Return a path in the workdir; if an upload's name leads out of it, its last part.
+
+    Raises:
+        Refused: 400, because it is too long.
+    """
+    if len(name or "") > _MOST_NAME_CHARS:
+        raise Refused(400, "invalid_argument", f"file: a name has at most {_MOST_NAME_CHARS} characters")
     made = posixpath.normpath((name or "file").replace("\\", "/").removeprefix("/mnt/data/"))
     if made.startswith(("/", "..")) or "\0" in made or made == ".":
         made = posixpath.basename(made).replace("\0", "")

@@ -2,14 +2,19 @@
 
 import re
 import time
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from groundbox.errors import SandboxUnavailable
+from groundbox.protocols import librechat as ours
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.server.application import application
-from groundbox.server.keys import Keys
+from groundbox.server.keys import Key, Keys
+from groundbox.server.refusals import Refused
 from groundbox.server.service import Service
 from groundbox.server.settings import Settings
 
@@ -125,6 +130,134 @@ def test_a_file_that_is_gone_is_told(client):
 
     told = "groundbox: the file 'data.csv' is not here any more; upload it again\n"
     assert (reply["stdout"], reply["stderr"]) == ("1\n", told)
+
+
+class Bounded:
+    """Kept files of two keys, with small bounds."""
+
+    def __init__(self, monkeypatch, *, most_bytes, shared=True):
+        monkeypatch.setattr(ours, "_FILES_BYTES", most_bytes)
+        service: Any = SimpleNamespace(keys=SimpleNamespace(is_shared=shared))
+        self.files = ours._Files(service)
+
+    def upload(self, owner, *sizes, session=None, name="x"):
+        key = Key(id=owner, owner=owner, scopes=frozenset())
+        session = session or self.files.get(key, None)
+        for at, size in enumerate(sizes):
+            session.add(f"{name}{at}", bytes(size))
+        self.files.keep(session)
+        return session
+
+    @property
+    def kept(self):
+        return {owner: len(each) for owner, each in self.files._of_key.items()}
+
+    def check(self):
+        """What is counted is what is there."""
+        sizes = Counter()
+        for each in self.files._sessions.values():
+            assert each.size == each.counted == 1024 + sum(file.size for file in each.files.values())
+            assert each.names == {file.name: file.id for file in each.files.values()}
+            sizes[each.key_id] += each.size
+        assert sizes == self.files._bytes
+        assert sum(sizes.values()) <= ours._FILES_BYTES
+        assert {name for each in self.files._of_key.values() for name in each} == set(self.files._sessions)
+
+
+def test_empty_files_are_counted_and_only_files_of_their_key_go(monkeypatch):
+    bounded = Bounded(monkeypatch, most_bytes=1_000_000)
+
+    mine = bounded.upload("bob", 10)
+    for _ in range(200):
+        bounded.upload("ada", *[0] * 20)
+        bounded.check()
+
+    assert bounded.kept["ada"] < 500_000 // (21 * 1024) + 1, "one key has half"
+    assert mine.id in bounded.files._sessions
+
+
+def test_long_names_are_counted(monkeypatch):
+    bounded = Bounded(monkeypatch, most_bytes=1_000_000, shared=False)
+
+    for _ in range(300):
+        bounded.upload("ada", 0, name="n" * 20_000)
+
+    bounded.check()
+    assert bounded.kept["ada"] < 50
+
+
+def test_the_session_that_was_used_longest_ago_goes_first(monkeypatch):
+    bounded = Bounded(monkeypatch, most_bytes=100_000)
+    sessions = [bounded.upload("ada", 10_000) for _ in range(4)]
+
+    bounded.files.find(Key(id="ada", owner="ada", scopes=frozenset()), sessions[0].id, "")
+    bounded.upload("ada", 10_000)
+
+    assert [each.id in bounded.files._sessions for each in sessions] == [True, False, True, True]
+
+
+def test_a_session_that_is_changed_stays_counted_as_it_is(monkeypatch):
+    bounded = Bounded(monkeypatch, most_bytes=100_000)
+    session = bounded.upload("ada", 1000, 2000)
+    bounded.check()
+
+    bounded.upload("ada", 500, session=session)  # takes the place of the first one
+    session.remove(session.names["x1"])
+    bounded.files.keep(session)
+    bounded.check()
+    session.remove(session.names["x0"])
+    bounded.files.keep(session)
+
+    assert (bounded.kept, bounded.files._bytes, dict(bounded.files._sessions)) == ({}, {}, {})
+
+
+def test_a_session_takes_no_more_than_its_key_may_and_keeps_what_it_had(monkeypatch):
+    bounded = Bounded(monkeypatch, most_bytes=100_000)
+    session = bounded.upload("ada", 20_000)
+
+    with pytest.raises(Refused) as refused:
+        session.add("large", bytes(40_000))
+    bounded.files.keep(session)
+
+    assert (refused.value.status, refused.value.code) == (413, "too_large")
+    assert [file.name for file in session.files.values()] == ["x0"]
+    bounded.check()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/exec", {"lang": "x" * 201}),
+        ("/exec", {"code": "x" * (16 * 2**20 + 1)}),
+        ("/exec", {"args": ["x" * 131_072]}),
+        ("/exec", {"args": [""] * 1001}),
+        ("/exec", {"args": "x" * 131_072}),
+        ("/exec", {"session_id": "x" * 201}),
+        ("/exec", {"files": [{"id": "x"}] * 1001}),
+        ("/exec", {"files": [{"id": "x", "name": "x" * 4097}]}),
+        ("/exec/programmatic", {"tools": [{"name": "f"}] * 501}),
+        ("/exec/programmatic", {"tools": [{"name": "f" * 201}]}),
+        ("/exec/programmatic", {"tools": [{"name": f"f{each}", "description": "x" * 100_000} for each in range(20)]}),
+        (
+            "/exec/programmatic",
+            {"tools": [{"name": "f", "parameters": {"properties": {"x" * 2**20: {}, "y": {}}}}]},
+        ),
+        ("/exec/programmatic", {"continuation_token": "x" * 201}),
+        ("/exec/programmatic", {"tool_results": [{"call_id": "x"}] * 65}),
+    ],
+    ids=lambda each: str(each)[:60],
+)
+def test_a_field_that_is_too_long_is_refused(client, path, body):
+    answer = client.post(path, json={"lang": "py", "code": "1", **body})
+
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_argument")
+    assert len(answer.content) < 1000
+
+
+def test_a_name_that_is_too_long_is_refused(client):
+    answers = [client.post("/upload", files={"file": ("é" * chars, b"1")}) for chars in (100, 5000, 2**20)]
+
+    assert [each.status_code for each in answers] == [200, 400, 400]
 
 
 def test_an_upload_has_no_name_outside_the_workdir(client):
