@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import http.client
-import itertools
 import json
 import os
 import socket
@@ -29,9 +28,7 @@ from groundbox.fleet.reception import _MOST_MESSAGES
 from groundbox.fleet.routing import environment_of
 from groundbox.fleet.upstream import Upstream
 from groundbox.remote.transport import Address
-from groundbox.server import guard
 from groundbox.server.keys import Key
-from groundbox.server.settings import Settings
 
 
 @pytest.fixture
@@ -489,28 +486,6 @@ def test_a_body_that_is_no_text_is_refused_by_its_node(fleet, client):
     refused = client.post("/v1/run", content=b'{"code": "1", "environment": "\xff"}')
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "bad_json")
-
-
-def test_large_bodies_are_given_on_one_after_the_other_with_a_pause():
-    """What decodes one keeps the event loop; a lease has to be renewed between two."""
-    part = {"type": "http.request", "body": bytes(guard._LARGE_BYTES + 1), "more_body": False}
-    given = []
-
-    async def main():
-        large = asyncio.Lock()
-
-        async def receive():
-            return part
-
-        async def one():
-            await guard._Body(Settings(), receive, lambda size: None, large).receive()
-            given.append(time.monotonic())
-
-        await asyncio.gather(one(), one(), one())
-
-    asyncio.run(main())
-
-    assert all(later - earlier >= guard._BETWEEN_S * 0.9 for earlier, later in itertools.pairwise(given))
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from groundbox.errors import GuestFileError, InvalidArgument
-from groundbox.sandbox.memfile import sealed
+from groundbox.sandbox.memfile import sealed_beside
 from groundbox.sandbox.workdir import check_path, check_told_path
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class AsyncFiles:
         limit = self._sandbox.limits.disk_bytes
         if len(content) > MOST_BYTES or (limit is not None and len(content) > limit):
             raise GuestFileError(path, f"{len(content)} bytes do not fit into disk_bytes={limit}")
-        descriptor = sealed(content)
+        descriptor = await sealed_beside(content)
         try:
             order = {"op": "put", "path": target, "size": len(content), "mode": mode}
             await self._order(path, order, descriptor, locked=locked)
@@ -130,6 +130,8 @@ def _content(path: str, data: object) -> bytes:
             raise InvalidArgument(
                 path, "holds half of a surrogate pair, which is no text; give bytes instead"
             ) from None
+    if isinstance(data, memoryview) and data.readonly and data.format == "B" and data.ndim == 1:
+        return cast(bytes, data)  # a large body of a request: as good as bytes, and a copy takes long
     if not isinstance(data, bytes | bytearray | memoryview):
         raise InvalidArgument(path, f"must be text or bytes, not of type {type(data).__name__}")
     return bytes(data)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 
 from groundbox.errors import GuestFileError, InvalidArgument, WireError
-from groundbox.sandbox.memfile import sealed
+from groundbox.sandbox.memfile import sealed_beside
 from groundbox.sandbox.workdir import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ class AsyncGuestFiles:
         Args:
             mode: Permission bits; None for those that it has, or 0o644 for a new one.
         """
-        content = data.encode() if isinstance(data, str) else bytes(data)
-        descriptor = sealed(content)
+        content = data.encode() if isinstance(data, str) else data
+        descriptor = await sealed_beside(content)
         try:
             await self._order("put", path, [descriptor], size=len(content), mode=mode)
         finally:

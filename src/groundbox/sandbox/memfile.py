@@ -4,15 +4,17 @@ A descriptor of a host file could be reopened for writing through /proc where th
 this is a copy that exists nowhere else.
 """
 
+import asyncio
 import errno
 import fcntl
 import os
-from typing import Final
+from typing import Final, cast
 
 _SIZE: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 _FUTURE_WRITE: Final = 0x10
 """`F_SEAL_FUTURE_WRITE`, of Linux 5.1, which Python 3.11 has no name for."""
 _TRIES: Final = 5
+_AT_ONCE_BYTES: Final = 1024 * 1024
 
 
 def sealed(data: bytes) -> int:
@@ -24,6 +26,23 @@ def sealed(data: bytes) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+async def sealed_beside(data: bytes | memoryview) -> int:
+    """`sealed`, in a thread if there is much to copy: the kernel takes a second for some gigabytes."""
+    if len(data) <= _AT_ONCE_BYTES:
+        return sealed(cast(bytes, data))
+    copying = asyncio.ensure_future(asyncio.to_thread(sealed, cast(bytes, data)))
+    try:
+        return await asyncio.shield(copying)
+    except asyncio.CancelledError:
+        copying.add_done_callback(_close_unwanted)
+        raise
+
+
+def _close_unwanted(copying: asyncio.Future[int]) -> None:
+    if not copying.cancelled() and copying.exception() is None:
+        os.close(copying.result())
 
 
 def _seal(descriptor: int) -> None:

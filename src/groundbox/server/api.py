@@ -19,7 +19,7 @@ from starlette.routing import Route
 from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.execution import Event, Execution, Warning
 from groundbox.sandbox import environments, languages
-from groundbox.server import openapi, schemas
+from groundbox.server import bodies, openapi, schemas
 from groundbox.server.keys import Key
 from groundbox.server.records import Record, search
 from groundbox.server.refusals import Refused, not_found
@@ -96,8 +96,8 @@ class Api:
 
     async def run(self, request: Request) -> Response:
         """`POST /v1/run`"""
-        key, body = _key(request, "run"), await request.body()
-        asked = schemas.decoded(body, schemas.RunAsked)
+        key, body = _key(request, "run"), await bodies.read(request)
+        asked: schemas.RunAsked = await body.decoded(schemas.RunAsked)
         with self._service.errors():
             files, options = schemas.files_of(asked.files), {**asked.of_run(), **schemas.of_sandbox(asked)}
         if asked.stream:
@@ -111,9 +111,9 @@ class Api:
 
     async def run_in(self, request: Request) -> Response:
         """`POST /v1/sandboxes/ID/run`"""
-        key, body = _key(request, "run"), await request.body()
+        key, body = _key(request, "run"), await bodies.read(request)
         held = self._held(request)
-        asked = schemas.decoded(body, schemas.RunInAsked)
+        asked: schemas.RunInAsked = await body.decoded(schemas.RunInAsked)
         with self._service.errors():
             options = asked.of_run()
         if asked.restart is not None:
@@ -131,8 +131,8 @@ class Api:
 
     async def batch(self, request: Request) -> Response:
         """`POST /v1/batch`: each program has its turn in the queue; one that was not run says so in its own place."""
-        key, body = _key(request, "run"), await request.body()
-        asked = schemas.decoded(body, schemas.BatchAsked)
+        key, body = _key(request, "run"), await bodies.read(request)
+        programs = await body.decoded_each(schemas.BatchOfRaw, "programs", schemas.RunAsked)
         at_once = asyncio.Semaphore(min(_MOST_BATCH_AT_ONCE, self._service.settings.runs_at_once))
         left_bytes = _MOST_BATCH_BYTES
 
@@ -157,21 +157,21 @@ class Api:
 
         async def work() -> dict[str, Any]:
             begun = time.monotonic()
-            results = await asyncio.gather(*map(one, asked.programs))
+            results = await asyncio.gather(*map(one, programs))
             return {"results": results, "wall_s": round(time.monotonic() - begun, 6)}
 
         heartbeat_s = _heartbeat_s(request)
-        replies = self._service.replies.once(key, request.headers.get("idempotency-key"), body, work)
+        replies = self._service.replies.once(key, request.headers.get("idempotency-key"), body.digest, work)
         return await self._answered(attended(request, replies), heartbeat_s)
 
-    async def _reply(self, request: Request, key: Key, body: bytes, work: Any, artifacts: str) -> Response:
+    async def _reply(self, request: Request, key: Key, body: bodies.Body, work: Any, artifacts: str) -> Response:
         """One execution, once for each `Idempotency-Key`."""
 
         async def told() -> dict[str, Any]:
             return await self._told(await work(), artifacts)
 
         heartbeat_s = _heartbeat_s(request)
-        identity = request.url.path.encode() + b"\0" + body
+        identity = request.url.path.encode() + b"\0" + body.digest
         replies = self._service.replies.once(key, request.headers.get("idempotency-key"), identity, told)
         return await self._answered(attended(request, replies), heartbeat_s)
 
@@ -246,8 +246,8 @@ class Api:
 
     async def create(self, request: Request) -> Response:
         """`POST /v1/sandboxes`"""
-        key, body = _key(request, "run"), await request.body()
-        asked = schemas.decoded(body, schemas.CreateAsked)
+        key, body = _key(request, "run"), await bodies.read(request)
+        asked: schemas.CreateAsked = await body.decoded(schemas.CreateAsked)
 
         async def work() -> dict[str, Any]:
             with self._service.errors():
@@ -258,7 +258,7 @@ class Api:
             return held.to_dict()
 
         identity = request.headers.get("idempotency-key")
-        return json_reply(await self._service.replies.once(key, identity, b"create\0" + body, work), 201)
+        return json_reply(await self._service.replies.once(key, identity, b"create\0" + body.digest, work), 201)
 
     async def listed(self, request: Request) -> Response:
         """`GET /v1/sandboxes?label=NAME=VALUE`"""
@@ -302,7 +302,7 @@ class Api:
     async def timeout(self, request: Request) -> Response:
         """`POST /v1/sandboxes/ID/timeout`"""
         held = self._held(request)
-        asked = schemas.decoded(await request.body(), schemas.TimeAsked)
+        asked = await schemas.read(request, schemas.TimeAsked)
         with self._service.errors():
             self._service.sandboxes.extend(held, asked.total_s)
         return json_reply(held.to_dict())
@@ -337,7 +337,7 @@ class Api:
 
     async def write_file(self, request: Request) -> Response:
         """`PUT /v1/sandboxes/ID/files/PATH`"""
-        held, data = self._held(request), await request.body()
+        held, data = self._held(request), await bodies.read_bytes(request)
         mode = request.query_params.get("mode")
         with self._service.errors(), held.in_use() as box:
             await box.files.write(request.path_params["path"], data, mode=0o644 if mode is None else _mode(mode))
@@ -358,7 +358,7 @@ class Api:
     async def guest_files(self, request: Request) -> Response:
         """`POST /v1/sandboxes/ID/guest-files`: one order of AsyncGuestFiles; `read` answers with the bytes."""
         held = self._held(request)
-        asked = schemas.decoded(await request.body(), schemas.PathAsked)
+        asked = await schemas.read(request, schemas.PathAsked)
         with self._service.errors(), held.in_use() as box:
             files = box.guest_files
             if asked.op == "read":

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from groundbox.errors import SandboxClosed
 from groundbox.sandbox.branching import MOST_FORKS, check_count
-from groundbox.server import schemas
+from groundbox.server import bodies, schemas
 from groundbox.server.keys import Key
 from groundbox.server.refusals import not_found
 from groundbox.server.replies import json_reply
@@ -108,7 +108,7 @@ class Branches:
     async def undo(self, request: Request) -> Response:
         """`POST /v1/sandboxes/ID/undo`"""
         key, held = self._asked(request)
-        asked = schemas.decoded(await request.body(), schemas.UndoAsked)
+        asked = await schemas.read(request, schemas.UndoAsked)
 
         async def work() -> dict[str, Any]:
             async with self._service.branching(key, held, "undo") as facts:
@@ -121,7 +121,7 @@ class Branches:
     async def fork(self, request: Request) -> Response:
         """`POST /v1/sandboxes/ID/fork`"""
         key, held = self._asked(request)
-        asked = schemas.decoded(await request.body(), schemas.ForkAsked)
+        asked = await schemas.read(request, schemas.ForkAsked)
 
         async def work() -> dict[str, Any]:
             async with self._service.branching(key, held, "fork") as facts:
@@ -149,7 +149,7 @@ class Branches:
     async def _reply(self, request: Request, work: _Work, status: int = 200) -> Response:
         """The reply to a request, carried out once for each `Idempotency-Key`."""
         key, name = request.scope["groundbox.key"], request.headers.get("idempotency-key")
-        identity = request.url.path.encode() + b"\0" + await request.body()
+        identity = request.url.path.encode() + b"\0" + (await bodies.read(request)).digest
         return json_reply(await self._service.replies.once(key, name, identity, work), status)
 
     def _asked(self, request: Request) -> tuple[Key, Held]:

@@ -118,9 +118,9 @@ class Conversations:
 
     async def ask(self, request: Request) -> Response:
         """`POST /v1/conversations`"""
-        key, body = _key(request), await request.body()
+        key = _key(request)
         key.require("ask")
-        asked = schemas.decoded(body, schemas.QuestionAsked)
+        asked = await schemas.read(request, schemas.QuestionAsked)
         if self._model is None:
             raise Refused(409, "no_model", "this server has no model; start it with --model, or --endpoint and --model")
         if sum(not each.is_over for each in self._own(key.id)) >= _MOST_AT_ONCE:

@@ -17,11 +17,12 @@ goes on the account of that sandbox's key, and is for nothing else: the wire ans
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import hmac
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote
@@ -55,10 +56,6 @@ _MOST_COOKIES: Final = 64
 _WITH_KEY: Final = re.compile(rb"/with-key/([^/]{1,1800})(?=/)")  # before it is unquoted: a key may hold a slash
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]{1,253})(?::(\d{1,5}))?", re.IGNORECASE)
 _LOCAL: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
-_LARGE_BYTES: Final = 4 * 1024 * 1024
-_BETWEEN_S: Final = 0.1
-"""Bodies of LARGE_BYTES are decoded one after the other, with a pause: nothing else goes on while one is, and a few at
-once would keep a node of a fleet from renewing its lease."""
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -101,7 +98,7 @@ class Guard:
         self._key_headers = (*_KEY_HEADERS, *key_headers)
         self._hosts = frozenset({*_LOCAL, *map(_as_named, (own_host, *service.settings.hosts))})
         self._any_host = "*" in service.settings.hosts
-        self._large = asyncio.Lock()
+        self._bodies = _Bodies(service.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request or connection, as ASGI has it."""
@@ -142,9 +139,9 @@ class Guard:
             working_for.set(key.id)
             if scope["type"] == "http":
                 _check_announced(scope, self._service.settings)
-                large = self._large if scope["method"] == "POST" else None  # others are not decoded
-                body = _Body(self._service.settings, receive, charge, large)
-                await self._app(scope, body.receive, watched)
+                with self._bodies.share_of(key.id) as share:
+                    body = _Body(self._service.settings, receive, charge, share)
+                    await self._app(scope, body.receive, watched)
             else:
                 await self._app(scope, counted, watched)
         except Exception as error:
@@ -221,13 +218,51 @@ class Guard:
         await json_reply(refused.to_dict(), refused.status, headers)(scope, receive, send)  # type: ignore[arg-type]
 
 
+class _Bodies:
+    """What the bodies of all requests take that are not answered yet, in bytes; each key has half of the room."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._most = settings.bodies_bytes
+        self._taken: collections.Counter[str] = collections.Counter()
+        self._total = 0
+
+    @contextlib.contextmanager
+    def share_of(self, key_id: str) -> Iterator[Callable[[int], None]]:
+        """Count bytes of one request, until it is answered.
+
+        Yields:
+            A function that counts so many more. It raises Refused, 429 or 503, if there is no room for them.
+        """
+        taken = 0
+
+        def take(size: int) -> None:
+            nonlocal taken
+            if self._taken[key_id] + size > self._most // 2 and self._taken[key_id] > taken:
+                told = f"the bodies of this key's requests take {self._most // 2} bytes together; ask again later"
+                raise Refused(429, "busy", told, retry_after_s=2)
+            if self._total + size > self._most:
+                told = "the bodies of requests take all the memory that this server has for them; ask again later"
+                raise Refused(503, "busy", told, retry_after_s=2)
+            taken += size
+            self._taken[key_id] += size
+            self._total += size
+
+        try:
+            yield take
+        finally:
+            self._total -= taken
+            self._taken[key_id] -= taken
+            if not self._taken[key_id]:
+                del self._taken[key_id]
+
+
 class _Body:
     """The body of one request, counted as it comes. What comes after it is waited for as it is."""
 
     def __init__(
-        self, settings: Settings, receive: Receive, charge: Callable[[int], None], large: asyncio.Lock | None
+        self, settings: Settings, receive: Receive, charge: Callable[[int], None], share: Callable[[int], None]
     ) -> None:
-        self._settings, self._receive, self._charge, self._large = settings, receive, charge, large
+        self._settings, self._receive, self._charge, self._share = settings, receive, charge, share
         self._size = 0
         self._ended = False
         self._deadline: float | None = None
@@ -236,7 +271,7 @@ class _Body:
         """The next message.
 
         Raises:
-            Refused: 413 or 408, because it is too large or takes too long.
+            Refused: 413 or 408, because it is too large or takes too long; 429 or 503, because others take the room.
         """
         if self._ended:
             return await self._receive()
@@ -254,10 +289,8 @@ class _Body:
             self._charge(size)
             if self._size > self._settings.body_bytes:
                 raise Refused(413, "too_large", f"a body has at most {self._settings.body_bytes} bytes")
+            self._share(size)
         self._ended = message["type"] != "http.request" or not message.get("more_body", False)
-        if self._ended and self._large is not None and self._size > _LARGE_BYTES:
-            async with self._large:
-                await asyncio.sleep(_BETWEEN_S)
         return message
 
 

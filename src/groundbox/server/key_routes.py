@@ -32,7 +32,7 @@ class KeyRoutes:
     async def make_key(self, request: Request) -> Response:
         """`POST /v1/keys`: the secret is in the reply, and nowhere else."""
         store = self._keys_of(request)
-        asked = schemas.decoded(await request.body(), schemas.KeyAsked)
+        asked = await schemas.read(request, schemas.KeyAsked)
         with refusing():
             quotas = Quotas() if asked.quotas is None else Quotas(**msgspec.structs.asdict(asked.quotas))
             secret, key = await asyncio.to_thread(store.create, asked.owner, asked.scopes, quotas)

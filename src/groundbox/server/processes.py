@@ -11,8 +11,8 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from starlette.requests import Request
@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from groundbox.sandbox.process import AsyncProcess, Exit
-from groundbox.server import schemas
+from groundbox.server import bodies, schemas
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import SSE, Streamed, attended, event, json_reply
 from groundbox.server.sandboxes import Held
@@ -33,15 +33,20 @@ _MOST_ENDED: Final = 64
 _MOST_STDIN_BYTES: Final = 16 * 1024 * 1024
 
 
+Size = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": 65535})]
+
+
 class StartAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A program to start: `POST /v1/sandboxes/ID/processes`, as `AsyncSandbox.start` takes it."""
 
-    command: str | list[str]
-    cwd: str | None = None
-    env: dict[str, str] | None = None
+    LONG: ClassVar[Mapping[str, str]] = {"command": bodies.ARGUMENT, "env": bodies.ARGUMENT}
+
+    command: schemas.Argument | list[schemas.Argument]
+    cwd: schemas.Path | None = None
+    env: dict[schemas.Argument, schemas.Argument] | None = None
     stdin: bool = True
-    pty: tuple[int, int] | None = None
-    tag: str | None = None
+    pty: tuple[Size, Size] | None = None
+    tag: schemas.Label | None = None
     shell: bool = True
 
 
@@ -54,8 +59,8 @@ class SignalAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class ResizeAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Another size of a terminal."""
 
-    rows: int
-    columns: int
+    rows: Size
+    columns: Size
 
 
 class Processes:
@@ -82,7 +87,7 @@ class Processes:
     async def start(self, request: Request) -> Response:
         """`POST /v1/sandboxes/ID/processes`"""
         held = self._held(request)
-        asked = schemas.decoded(await request.body(), StartAsked)
+        asked = await schemas.read(request, StartAsked)
         options = {name: getattr(asked, name) for name in asked.__struct_fields__ if name != "command"}
         key = request.scope["groundbox.key"]
         process = await self._service.start_in(key, held, asked.command, **options)
@@ -114,7 +119,7 @@ class Processes:
 
     async def stdin(self, request: Request) -> Response:
         """`POST /v1/sandboxes/ID/processes/PID/stdin`: bytes; `?close=1` closes it after them."""
-        held, process, data = self._held(request), self._process(request), await request.body()
+        held, process, data = self._held(request), self._process(request), await bodies.read_bytes(request)
         with self._service.errors(), held.in_use():
             if data:
                 await attended(request, process.write(data))  # waits for as long as the program reads nothing
@@ -125,7 +130,7 @@ class Processes:
     async def signal(self, request: Request) -> Response:
         """`POST /v1/sandboxes/ID/processes/PID/signal`"""
         process = self._process(request)
-        asked = schemas.decoded(await request.body(), SignalAsked)
+        asked = await schemas.read(request, SignalAsked)
         with self._service.errors():
             process.signal(asked.signal)
         return Response(status_code=204)
@@ -133,7 +138,7 @@ class Processes:
     async def resize(self, request: Request) -> Response:
         """`POST /v1/sandboxes/ID/processes/PID/resize`"""
         process = self._process(request)
-        asked = schemas.decoded(await request.body(), ResizeAsked)
+        asked = await schemas.read(request, ResizeAsked)
         with self._service.errors():
             process.resize(rows=asked.rows, columns=asked.columns)
         return Response(status_code=204)

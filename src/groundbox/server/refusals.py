@@ -27,6 +27,9 @@ from groundbox.errors import (
     WireError,
 )
 
+_MOST_MESSAGE_CHARS: Final = 2000
+_MOST_ITEMS: Final = 100
+
 
 class Refused(Exception):
     """A request that is answered without a result.
@@ -48,9 +51,10 @@ class Refused(Exception):
         retry_after_s: float | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
+        message = shortened(message, _MOST_MESSAGE_CHARS)
         super().__init__(message)
         self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
-        self.details = dict(details or {})
+        self.details = {name: _bounded(value) for name, value in (details or {}).items()}
 
     def again(self) -> Refused:
         """The same without a traceback, which grows each time that one is raised, and holds what was at hand."""
@@ -69,6 +73,20 @@ class Refused(Exception):
         if self.details:
             error["details"] = self.details
         return {"code": self.status, "message": self.message, "error": error}
+
+
+def _bounded(value: Any) -> Any:
+    """A detail that may quote what was asked for."""
+    if isinstance(value, str):
+        return shortened(value, _MOST_MESSAGE_CHARS)
+    if isinstance(value, list):
+        return [_bounded(each) for each in value[:_MOST_ITEMS]]
+    return value
+
+
+def shortened(text: str, most: int = 300) -> str:
+    """A text as it is quoted in a refusal: its beginning, and how long it is if that is not all of it."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def _details(error: GroundboxError) -> dict[str, Any]:

@@ -6,18 +6,31 @@ import base64
 import binascii
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 import msgspec
+from starlette.requests import Request
 
 from groundbox.errors import InvalidArgument
 from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.sandbox import languages, options
-from groundbox.server.refusals import Refused
+from groundbox.server import bodies
+from groundbox.server.refusals import shortened
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+Word = Annotated[str, msgspec.Meta(max_length=200)]
+"""A name of ours or of a user's: a language, an environment, an owner."""
+Label = Annotated[str, msgspec.Meta(max_length=1024)]
+Path = Annotated[str, msgspec.Meta(max_length=4096)]
+Argument = Annotated[str, msgspec.Meta(max_length=bodies.MOST_ARGUMENT_BYTES)]
+"""An argument or a variable of a program: Linux takes no longer one (MAX_ARG_STRLEN of execve(2))."""
+Text = Annotated[str, msgspec.Meta(max_length=bodies.MOST_TEXT_BYTES)]
+Hash = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+Seconds = Annotated[float, msgspec.Meta(extra_json_schema={"exclusiveMinimum": 0})]
+Count = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})]
+"""Numbers whose bounds the sandbox checks: the server has maxima of its own, which its settings say."""
 
 # Arguments that have a place of their own in a request, or none, because they are the server's.
 _NOT_OPTIONS: Final = (options.SandboxOptions.__annotations__.keys() | options.OneRunOptions.__annotations__.keys()) - (
@@ -32,27 +45,29 @@ class _Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_de
 class Base64(_Request, kw_only=True):
     """Bytes of a file, where text does not do."""
 
+    LONG: ClassVar[Mapping[str, str]] = {"base64": bodies.BASE64}
+
     base64: str
 
 
 class LimitsAsked(_Request, kw_only=True):
     """Limits of a sandbox; what is left out is as usual."""
 
-    wall_s: float | None = None
-    cpu_s: float | None = None
-    memory_bytes: int | None = None
-    process_count: int | None = None
-    disk_bytes: int | None = None
-    file_count: int | None = None
-    output_bytes: int | None = None
+    wall_s: Seconds | None = None
+    cpu_s: Seconds | None = None
+    memory_bytes: Count | None = None
+    process_count: Count | None = None
+    disk_bytes: Count | None = None
+    file_count: Count | None = None
+    output_bytes: Count | None = None
 
 
 class NetworkAsked(_Request, kw_only=True):
     """Hosts that a sandbox may reach; the key needs the scope `network` for any."""
 
-    allow: list[str] = []
+    allow: Annotated[list[Label], msgspec.Meta(max_length=1000)] = []
     loopback: bool = False
-    headers: dict[str, dict[str, str]] = {}
+    headers: dict[Label, dict[Word, Annotated[str, msgspec.Meta(max_length=16384)]]] = {}
 
 
 class SandboxAsked(_Request, kw_only=True):
@@ -60,39 +75,49 @@ class SandboxAsked(_Request, kw_only=True):
 
     limits: LimitsAsked | None = None
     network: NetworkAsked | None = None
-    environment: str | None = None
-    profile: str | None = None
-    hash_seed: int | None = None
+    environment: Word | None = None
+    profile: Word | None = None
+    hash_seed: Hash | None = None
     inspect: bool | None = None
     restart: Literal["auto", "never"] | None = None
     branching: bool | None = None
-    undo: int | None = None
+    undo: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})] | None = None
     rollback: Literal["on_error"] | None = None
 
 
 class ProgramAsked(_Request, kw_only=True):
     """A program and how it is run, as `AsyncSandbox.run` takes it."""
 
-    code: str
-    language: str = "python"
-    mode: str | None = None
-    argv: list[str] = []
+    LONG: ClassVar[Mapping[str, str]] = {
+        "code": bodies.TEXT,
+        "stdin": bodies.BYTES,
+        "args": bodies.TEXT,
+        "kwargs": bodies.TEXT,
+        "options": bodies.TEXT,
+        "argv": bodies.ARGUMENT,
+        "env": bodies.ARGUMENT,
+    }
+
+    code: Text
+    language: Word = "python"
+    mode: Word | None = None
+    argv: list[Argument] = []
     stdin: str | Base64 | None = None
-    filename: str | None = None
-    call: str | None = None
+    filename: Path | None = None
+    call: Label | None = None
     args: list[Any] = []
     kwargs: dict[str, Any] | None = None
-    wall_s: float | None = None
+    wall_s: Seconds | None = None
     trace: bool = False
     checks: bool | None = None
-    call_wall_s: float | None = None
-    call_cpu_s: float | None = None
-    namespace: str | None = None
+    call_wall_s: Seconds | None = None
+    call_cpu_s: Seconds | None = None
+    namespace: Label | None = None
     dialect: Literal["duckdb", "sqlite"] | None = None
-    max_tokens: int | None = None
+    max_tokens: Count | None = None
     aside: bool | None = None
-    cwd: str | None = None
-    env: dict[str, str] | None = None
+    cwd: Path | None = None
+    env: dict[Argument, Argument] | None = None
     keep_processes: bool | None = None
     options: dict[str, Any] = {}
     """Options of a language that another package brings."""
@@ -125,16 +150,18 @@ class RunAsked(ProgramAsked, kw_only=True):
 
     limits: LimitsAsked | None = None
     network: NetworkAsked | None = None
-    environment: str | None = None
-    profile: str | None = None
-    hash_seed: int | None = None
+    environment: Word | None = None
+    profile: Word | None = None
+    hash_seed: Hash | None = None
     inspect: bool | None = None
     restart: Literal["auto", "never"] | None = None
     branching: bool | None = None
-    undo: int | None = None
+    undo: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})] | None = None
     rollback: Literal["on_error"] | None = None
 
-    files: dict[str, str | Base64] = {}
+    LONG: ClassVar[Mapping[str, str]] = {**ProgramAsked.LONG, "files": bodies.BYTES}
+
+    files: dict[Path, str | Base64] = {}
     stream: bool = False
     artifacts: Literal["facts", "bytes"] = "facts"
 
@@ -145,12 +172,18 @@ class BatchAsked(_Request, kw_only=True):
     programs: Annotated[list[RunAsked], msgspec.Meta(min_length=1, max_length=10_000)]
 
 
+class BatchOfRaw(_Request, kw_only=True):
+    """The same, whose programs are decoded in turns."""
+
+    programs: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=10_000)]
+
+
 class CreateAsked(SandboxAsked, kw_only=True):
     """A sandbox that stays: `POST /v1/sandboxes`."""
 
-    labels: dict[str, str] = {}
-    idle_s: float | None = None
-    total_s: float | None = None
+    labels: dict[Label, Label] = {}
+    idle_s: Seconds | None = None
+    total_s: Seconds | None = None
 
 
 class RunInAsked(ProgramAsked, kw_only=True):
@@ -166,54 +199,58 @@ class RunInAsked(ProgramAsked, kw_only=True):
 class QuestionAsked(_Request, kw_only=True):
     """A question to the server's model: `POST /v1/conversations`."""
 
+    LONG: ClassVar[Mapping[str, str]] = {"question": bodies.ARGUMENT, "files": bodies.BYTES}
+
     question: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
-    sandbox_id: str | None = None
+    sandbox_id: Word | None = None
     """One to work in, whose files and variables are there; by default one is made, with these labels."""
-    labels: dict[str, str] = {}
-    files: dict[str, str | Base64] = {}
+    labels: dict[Label, Label] = {}
+    files: dict[Path, str | Base64] = {}
 
 
 class TimeAsked(_Request, kw_only=True):
     """When a sandbox is closed: `POST /v1/sandboxes/ID/timeout`."""
 
-    total_s: float
+    total_s: Seconds
 
 
 class UndoAsked(_Request, kw_only=True):
     """How many runs are taken back: `POST /v1/sandboxes/ID/undo`."""
 
-    n: int = 1
+    n: Count = 1
 
 
 class ForkAsked(_Request, kw_only=True):
     """How many sandboxes are made of one: `POST /v1/sandboxes/ID/fork`."""
 
-    n: int
+    n: Count
 
 
 class PathAsked(_Request, kw_only=True):
     """An order on files as guests see them: `POST /v1/sandboxes/ID/guest-files`."""
 
+    LONG: ClassVar[Mapping[str, str]] = {"data": bodies.BYTES}
+
     op: Literal["workdir", "read", "write", "mkdir", "remove", "stat", "exists", "list", "realpath"]
-    path: str = "."
+    path: Path = "."
     data: str | Base64 = ""
-    mode: int | None = None
+    mode: Annotated[int, msgspec.Meta(ge=0, le=0o7777)] | None = None
 
 
 class QuotasAsked(_Request, kw_only=True):
     """Quotas of a key that is made."""
 
-    sandboxes: int | None = None
-    runs_a_minute: int | None = None
-    cpu_s_a_day: float | None = None
-    bytes_a_day: int | None = None
+    sandboxes: Count | None = None
+    runs_a_minute: Count | None = None
+    cpu_s_a_day: Seconds | None = None
+    bytes_a_day: Count | None = None
 
 
 class KeyAsked(_Request, kw_only=True):
     """A key that is made: `POST /v1/keys`."""
 
-    owner: str
-    scopes: tuple[str, ...] = ("run",)
+    owner: Label
+    scopes: tuple[Word, ...] = ("run",)
     quotas: QuotasAsked | None = None
 
 
@@ -232,32 +269,40 @@ def of_sandbox(asked: SandboxAsked | RunAsked) -> dict[str, Any]:
     return given
 
 
-def decoded(body: bytes, kind: type[S]) -> S:
-    """The request in a body.
+async def read(request: Request, kind: type[S]) -> S:
+    """Read the body of a request as one of this schema.
 
     Raises:
-        Refused: It is no JSON, nested deeper than the interpreter allows (about 1,000 levels), or not of this schema.
+        Refused: It is no JSON, holds too much, or does not fit.
     """
-    try:
-        return msgspec.json.decode(body or b"{}", type=kind)
-    except msgspec.ValidationError as error:
-        raise Refused(400, "invalid_argument", f"the body does not fit: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, "bad_json", f"the body is no JSON: {error}") from None
+    asked: S = await (await bodies.read(request)).decoded(kind)
+    return asked
 
 
-def content_of(name: str, content: str | Base64) -> bytes | str:
-    """Text as it is, or bytes.
+def decoded(body: bytes, kind: type[S]) -> S:
+    """The request in a body of moderate size.
+
+    Raises:
+        Refused: It is no JSON, holds too much, or does not fit.
+    """
+    bodies.check(body)
+    asked: S = bodies.decode(body, kind)
+    return asked
+
+
+def content_of(name: str, content: str | Base64 | memoryview) -> bytes | str:
+    """Text as it is, or bytes. What was long in a body is bytes already.
 
     Raises:
         InvalidArgument: It is no base64.
     """
-    if isinstance(content, str):
-        return content
+    text: Any = content.base64 if isinstance(content, Base64) else content
+    if isinstance(text, memoryview) or not isinstance(content, Base64):
+        return text  # type: ignore[no-any-return]
     try:
-        return base64.b64decode(content.base64, validate=True)
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidArgument(name, f"is no base64: {error}") from None
+        raise InvalidArgument(shortened(name), f"is no base64: {error}") from None
 
 
 def files_of(files: Mapping[str, str | Base64]) -> dict[str, bytes | str]:

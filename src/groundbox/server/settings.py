@@ -92,6 +92,12 @@ class Settings:
                 raise InvalidArgument(field.name, f"must be a whole number above 0, not {value!r}")
         check_names(self.protocols)
 
+    @property
+    def bodies_bytes(self) -> int:
+        """Of all requests together that are not answered yet: four bodies, or a quarter of a small machine's memory."""
+        memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return max(self.body_bytes, min(4 * self.body_bytes, memory_bytes // 4))
+
     def checked(self, limits: Limits) -> Limits:
         """Limits that a request asked for.
 

@@ -15,7 +15,7 @@ import mimetypes
 import secrets
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -29,7 +29,7 @@ from groundbox.jupyter.kernel import WALL_S, Stdin, Text, time_of
 from groundbox.jupyter.kernelspec import DEFAULT, kernelspecs
 from groundbox.limits import Limits
 from groundbox.sandbox.workdir import check_path
-from groundbox.server import schemas
+from groundbox.server import bodies, schemas
 from groundbox.server.guard import COOKIE, XSRF_COOKIE
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found
@@ -49,7 +49,7 @@ _MOST_CONTENT_BYTES: Final = 64 * 1024 * 1024
 class _KernelAsked(msgspec.Struct):
     """`POST /api/kernels`. `path` and `env` of Jupyter are not looked at; `groundbox` holds settings of the sandbox."""
 
-    name: str | None = None
+    name: schemas.Word | None = None
     groundbox: schemas.SandboxAsked | None = None
 
 
@@ -65,8 +65,10 @@ class _SessionAsked(msgspec.Struct):
 class _ContentAsked(msgspec.Struct):
     """`PUT /api/contents/KERNEL/PATH`."""
 
-    type: str = "file"
-    format: str | None = None
+    LONG: ClassVar[Mapping[str, str]] = {"content": bodies.CONTENT}
+
+    type: schemas.Word = "file"
+    format: schemas.Word | None = None
     content: Any = None
     chunk: int | None = None
 
@@ -133,7 +135,7 @@ class Jupyter:
 
     async def start(self, request: Request) -> Response:
         """`POST /api/kernels`"""
-        key, asked = _key(request), schemas.decoded(await request.body(), _KernelAsked)
+        key, asked = _key(request), await schemas.read(request, _KernelAsked)
         kernel = await self._start(key, asked, {})
         return json_reply(kernel.to_dict(), 201, {"Location": f"/api/kernels/{kernel.id}"})
 
@@ -214,7 +216,7 @@ class Jupyter:
 
     async def start_session(self, request: Request) -> Response:
         """`POST /api/sessions`: the one of that path, or a new one with its kernel."""
-        key, asked = _key(request), schemas.decoded(await request.body(), _SessionAsked)
+        key, asked = _key(request), await schemas.read(request, _SessionAsked)
         named = asked.name if asked.name is not None else asked.path
         labels = {"jupyter.path": asked.path, "jupyter.name": named, "jupyter.type": asked.type}
         for each in self._kernels(key):
@@ -271,7 +273,7 @@ class Jupyter:
     async def write(self, request: Request) -> Response:
         """`PUT /api/contents/KERNEL/PATH`"""
         kernel, path = self._kernel(request), request.path_params["path"]
-        asked = schemas.decoded(await request.body(), _ContentAsked)
+        asked = await schemas.read(request, _ContentAsked)
         if asked.chunk is not None:
             raise Refused(400, "invalid_argument", "chunk: a file is sent whole here")
         with self._service.errors(), kernel.held.in_use() as box:
@@ -376,9 +378,13 @@ def _bytes_of(asked: _ContentAsked) -> bytes:
     """Raises InvalidArgument where the content is not of its format."""
     if asked.type == "notebook" or asked.format == "json":
         return encoded(asked.content)
-    if not isinstance(asked.content, str):
+    if isinstance(asked.content, memoryview) and asked.format != "base64":
+        return bytes(asked.content)
+    if not isinstance(asked.content, str | memoryview):
         raise InvalidArgument("content", "of a file is a text, with the format `text` or `base64`")
     try:
+        if isinstance(asked.content, memoryview):
+            return b"".join(bodies.base64_parts(asked.content, skips=b" \r\n"))
         return base64.b64decode(asked.content) if asked.format == "base64" else asked.content.encode()
     except (binascii.Error, ValueError) as error:
         raise InvalidArgument("content", f"is not of the format {asked.format!r}: {error}") from None

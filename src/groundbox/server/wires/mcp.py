@@ -21,7 +21,6 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,6 +31,7 @@ from groundbox.agent.mcp import RpcError, error_answer
 from groundbox.errors import InvalidArgument, SandboxLost
 from groundbox.execution import Execution
 from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.server import bodies
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import JSON, SSE, Streamed, attended, encoded, json_reply
@@ -154,11 +154,12 @@ class Mcp:
     async def post(self, request: Request) -> Response:
         """`POST /mcp`: one message, or several where the session's version has batches."""
         key = _key(request)
-        body = await request.body()
         try:
-            message = msgspec.json.decode(body)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return _failed(None, RpcError(mcp.PARSE_ERROR, "a body is JSON"))
+            message = await (await bodies.read(request)).decoded(Any)
+        except Refused as refused:
+            if refused.status != 400:
+                raise
+            return _failed(None, RpcError(mcp.PARSE_ERROR, refused.message))
         try:
             _wants_structured(request)  # checked here, before anything is made or run
             if _is_modern(request, message):

@@ -14,10 +14,9 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import json
 import uuid
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from starlette.requests import Request
@@ -26,10 +25,12 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from groundbox.execution import Execution, Outcome
+from groundbox.server import bodies
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import attended, encoded, json_reply
 from groundbox.server.sandboxes import Held
+from groundbox.server.schemas import Label, Text
 from groundbox.server.service import Ran, Service
 
 PREFIX: Final = "/openenv"
@@ -86,9 +87,9 @@ _PATHS: Final = {
 
 
 class _Message(msgspec.Struct, kw_only=True):
-    type: str
+    type: Label
     data: dict[str, Any] = {}
-    request_id: str | None = None
+    request_id: Label | None = None
 
     def identity(self) -> str | None:
         """The client's name for this message, on it or in its data."""
@@ -97,19 +98,21 @@ class _Message(msgspec.Struct, kw_only=True):
 
 
 class _Action(msgspec.Struct, kw_only=True):
-    code: str
+    LONG: ClassVar[Mapping[str, str]] = {"code": bodies.TEXT}
+
+    code: Text
     timeout_s: float | None = None
 
 
 class _ResetAsked(msgspec.Struct, kw_only=True):
     seed: int | None = None
-    episode_id: str | None = None
+    episode_id: Label | None = None
 
 
 class _StepAsked(msgspec.Struct, kw_only=True):
     action: _Action
     timeout_s: float | None = None
-    request_id: str | None = None
+    request_id: Label | None = None
 
 
 class _Invalid(Exception):
@@ -185,8 +188,12 @@ class _Episode:
             self._gone = True
             return None
         text = got.get("text")
+        data = text.encode("utf-8", "surrogatepass") if text is not None else got.get("bytes") or b""
         try:
-            return _MESSAGE.decode(text if text is not None else got.get("bytes") or b"")
+            bodies.check(data)
+            return _MESSAGE.decode(data)
+        except Refused as refused:
+            return _Invalid(refused.message)
         except msgspec.ValidationError as error:
             return _Invalid(str(error))
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -272,9 +279,9 @@ class OpenEnv:
 
     async def reset(self, request: Request) -> Response:
         """`POST /reset`: the first observation of an episode that has no further ones; those are for `/ws`."""
-        key, body = _key(request), await request.body()
+        key = _key(request)
         try:
-            _decoded(body or b"{}", _ResetAsked)
+            await _read(request, _ResetAsked)
         except _Invalid as error:
             return _unprocessable(error)
         self._service.sandboxes.check_room(key)
@@ -282,9 +289,9 @@ class OpenEnv:
 
     async def step(self, request: Request) -> Response:
         """`POST /step`: one program in a sandbox of its own."""
-        key, body = _key(request), await request.body()
+        key = _key(request)
         try:
-            asked: _StepAsked = _decoded(body, _StepAsked)
+            asked: _StepAsked = await _read(request, _StepAsked)
         except _Invalid as error:
             return _unprocessable(error)
         timeout_s = asked.timeout_s if asked.timeout_s is not None else asked.action.timeout_s
@@ -328,8 +335,8 @@ class OpenEnv:
 
     async def mcp(self, request: Request) -> Response:
         """`POST /mcp`: this environment has no tools of its own; the server's are at `/mcp`."""
-        with contextlib.suppress(ValueError, RecursionError):
-            message = json.loads(await request.body())
+        with contextlib.suppress(Refused):
+            message = await (await bodies.read(request)).decoded(Any)
             return json_reply(_no_mcp(message.get("id") if isinstance(message, dict) else None))
         return json_reply(_no_mcp(None))
 
@@ -359,11 +366,12 @@ def _key(request: Request) -> Key:
     return key
 
 
-def _decoded(body: bytes, kind: Any) -> Any:
+async def _read(request: Request, kind: Any) -> Any:
+    body = await bodies.read(request)
     try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise _Invalid(str(error)) from None
+        return await body.decoded(kind)
+    except Refused as refused:
+        raise _Invalid(refused.message) from None
 
 
 def _converted(data: Mapping[str, Any], kind: Any) -> Any:

@@ -16,7 +16,7 @@ import os
 import posixpath
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final, cast
 
 import msgspec
 from starlette.requests import Request
@@ -28,11 +28,12 @@ from groundbox.execution import Execution, Failure, Outcome
 from groundbox.limits import Limits, MiB
 from groundbox.network import Network
 from groundbox.sandbox import environments
-from groundbox.server import schemas
+from groundbox.server import bodies, schemas
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, of_this_side
 from groundbox.server.replies import attended, json_reply
 from groundbox.server.sandboxes import Held
+from groundbox.server.schemas import Path, Text, Word
 from groundbox.server.service import Service
 
 PUBLIC: Final = ("/v1/ping",)
@@ -55,24 +56,28 @@ _NETWORK: Final = Network(loopback=True)
 
 
 class _RunCode(msgspec.Struct, kw_only=True):
-    code: str
-    language: str | None = "python"
-    stdin: str | None = None
+    LONG: ClassVar[Mapping[str, str]] = {"code": bodies.TEXT, "stdin": bodies.TEXT, "files": bodies.BASE64}
+
+    code: Text
+    language: Word | None = "python"
+    stdin: Text | None = None
     run_timeout: float = 10.0
     compile_timeout: float = 10.0
     memory_limit_mb: float = msgspec.field(default=-1.0, name="memory_limit_MB")
-    files: dict[str, str | None] = {}
-    fetch_files: list[str] = []
+    files: dict[Path, str | None] = {}
+    fetch_files: list[Path] = []
 
 
 class _RunJupyter(msgspec.Struct, kw_only=True):
-    cells: list[str]
+    LONG: ClassVar[Mapping[str, str]] = {"cells": bodies.TEXT, "files": bodies.BASE64}
+
+    cells: list[Text]
     cell_timeout: float = 0.0
     total_timeout: float = 45.0
     memory_limit_mb: float = msgspec.field(default=-1.0, name="memory_limit_MB")
-    kernel: str = "python3"
-    files: dict[str, str | None] = {}
-    fetch_files: list[str] = []
+    kernel: Word = "python3"
+    files: dict[Path, str | None] = {}
+    fetch_files: list[Path] = []
 
 
 class _Unsupported(Exception):
@@ -110,13 +115,13 @@ class _SandboxFusion:
     async def run_code(self, request: Request) -> Response:
         """`POST /run_code`: one program in a sandbox of its own."""
         key = _key(request)
-        asked = schemas.decoded(await request.body(), _RunCode)
+        asked = await schemas.read(request, _RunCode)
         return await self._answered(request, self._ran(key, asked))
 
     async def run_jupyter(self, request: Request) -> Response:
         """`POST /run_jupyter`: cells one after another, which share variables, in a sandbox of their own."""
         key = _key(request)
-        asked = schemas.decoded(await request.body(), _RunJupyter)
+        asked = await schemas.read(request, _RunJupyter)
         return await self._answered(request, self._notebook(key, asked))
 
     async def _answered(self, request: Request, work: Any) -> Response:
@@ -256,7 +261,7 @@ def _contents(files: Mapping[str, str | None]) -> dict[str, bytes]:
     """Contents by path; a path without content means no file."""
     given = {path: schemas.Base64(base64=text) for path, text in files.items() if text is not None}
     try:
-        return {path: bytes(schemas.content_of(f"files[{path[:100]!r}]", text)) for path, text in given.items()}  # type: ignore[arg-type]
+        return {path: cast(bytes, schemas.content_of(f"files[{path[:100]!r}]", text)) for path, text in given.items()}
     except InvalidArgument as error:
         raise Refused(400, "invalid_argument", str(error)) from None
 

@@ -14,7 +14,7 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from starlette.requests import Request
@@ -23,11 +23,12 @@ from starlette.routing import Route
 
 from groundbox.execution import CHART, Event, Execution
 from groundbox.sandbox import languages
+from groundbox.server import bodies
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import NDJSON, Streamed, json_reply, line
 from groundbox.server.sandboxes import Held
-from groundbox.server.schemas import decoded
+from groundbox.server.schemas import Argument, Path, Text, Word, read
 from groundbox.server.service import Ran, Service
 from groundbox.server.wires.e2b.access import HOME, DataRoute, State, asked_for, gone
 
@@ -152,15 +153,17 @@ class Context:
 
 
 class _Asked(msgspec.Struct, kw_only=True):
-    code: str
-    context_id: str | None = None
-    language: str | None = None
-    env_vars: dict[str, str] | None = None
+    LONG: ClassVar[Mapping[str, str]] = {"code": bodies.TEXT, "env_vars": bodies.ARGUMENT}
+
+    code: Text
+    context_id: Word | None = None
+    language: Word | None = None
+    env_vars: dict[Argument, Argument] | None = None
 
 
 class _ContextAsked(msgspec.Struct, kw_only=True):
-    language: str | None = None
-    cwd: str | None = None
+    language: Word | None = None
+    cwd: Path | None = None
 
 
 def with_usual_contexts(state: State) -> None:
@@ -190,7 +193,7 @@ class Code:
     async def execute(self, request: Request) -> Response:
         """`POST /execute`"""
         key, held, state = asked_for(self._service, request)
-        asked = decoded(await request.body(), _Asked)
+        asked = await read(request, _Asked)
         with self._service.errors():
             context = _context(state, asked.context_id, asked.language)
             languages.find(context.language)
@@ -206,7 +209,7 @@ class Code:
     async def create(self, request: Request) -> Response:
         """`POST /contexts`"""
         _, held, state = asked_for(self._service, request)
-        asked = decoded(await request.body(), _ContextAsked)
+        asked = await read(request, _ContextAsked)
         language = languages.named(asked.language or "python")
         if len(state.contexts) >= _MOST_CONTEXTS:
             raise Refused(400, "invalid_argument", f"a sandbox has at most {_MOST_CONTEXTS} contexts")

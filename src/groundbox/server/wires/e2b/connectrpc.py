@@ -24,7 +24,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 _END: Final = 2
 _COMPRESSED: Final = 1
 _HEADER_BYTES: Final = 5
-_MOST_MESSAGE_BYTES: Final = 32 * 1024 * 1024
+_MOST_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 _STREAM: Final = "application/connect+json"
 _STATUS: Final = {
     "canceled": 499,
@@ -91,7 +91,11 @@ def streaming(
     """
 
     async def endpoint(request: Request) -> Response:
-        await request.body()  # first, because who watches for the client's leaving takes what comes
+        # First, because who watches for the client's leaving takes what comes.
+        try:
+            await _hold(request)
+        except RpcError as error:
+            return Response(envelope({"error": error_of(error)}, _END), media_type=_STREAM)
         return Streamed(
             _envelopes(call(request)),
             media_type=_STREAM,
@@ -141,6 +145,16 @@ async def only_message(request: Request, kind: type[S]) -> S:
     async for message in messages(request, kind):
         return message
     raise RpcError("invalid_argument", "the stream holds no message")
+
+
+async def _hold(request: Request) -> None:
+    """Read what the client sends before it waits: one message, which `messages` finds again."""
+    held = bytearray()
+    async for part in request.stream():
+        held += part
+        if len(held) > _HEADER_BYTES + _MOST_MESSAGE_BYTES:
+            raise RpcError("invalid_argument", f"a message is longer than {_MOST_MESSAGE_BYTES} bytes")
+    request._body = bytes(held)
 
 
 async def messages(request: Request, kind: type[S]) -> AsyncIterator[S]:

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import os
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -17,11 +17,12 @@ from starlette.routing import Route
 from groundbox.errors import InvalidArgument
 from groundbox.limits import Limits, MiB
 from groundbox.network import Network
+from groundbox.server import bodies
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import json_reply
 from groundbox.server.sandboxes import Held
-from groundbox.server.schemas import decoded
+from groundbox.server.schemas import Argument, Label, Word, read
 from groundbox.server.service import Service
 from groundbox.server.wires.e2b.access import WIRE, State
 from groundbox.server.wires.e2b.code import with_usual_contexts
@@ -35,22 +36,25 @@ _ALL_TRAFFIC: Final = frozenset({"0.0.0.0/0", "::/0"})
 _MOST_PAGE: Final = 100
 
 
+Hosts = Annotated[list[Label], msgspec.Meta(max_length=1000)]
+
+
 class _NetworkAsked(msgspec.Struct, kw_only=True):
-    allowOut: list[str] | None = None
-    denyOut: list[str] | None = None
+    allowOut: Hosts | None = None
+    denyOut: Hosts | None = None
     rules: dict[str, Any] | None = None
     egressProxy: Any = None
-    dnsServers: list[str] | None = None
+    dnsServers: Hosts | None = None
     allow_internet_access: bool | None = None
 
 
 class _Asked(msgspec.Struct, kw_only=True):
-    templateID: str
+    templateID: Word
     timeout: int | None = None
     autoPause: bool | None = None
     allow_internet_access: bool | None = None
-    metadata: dict[str, str] | None = None
-    envVars: dict[str, str] | None = None
+    metadata: dict[Label, Label] | None = None
+    envVars: dict[Argument, Argument] | None = None
     network: _NetworkAsked | None = None
     mcp: Any = None
     volumeMounts: list[Any] | None = None
@@ -92,15 +96,15 @@ class Control:
 
     async def create(self, request: Request) -> Response:
         """`POST /v2/sandboxes`"""
-        key, body = _key(request), await request.body()
-        asked = decoded(body, _Asked)
+        key, body = _key(request), await bodies.read(request)
+        asked: _Asked = await body.decoded(_Asked)
 
         async def work() -> dict[str, Any]:
             with self._service.errors():
                 return _told(self._created(key, asked))
 
         name = request.headers.get("idempotency-key")
-        return json_reply(await self._service.replies.once(key, name, b"e2b.create\0" + body, work), 201)
+        return json_reply(await self._service.replies.once(key, name, b"e2b.create\0" + body.digest, work), 201)
 
     def _created(self, key: Key, asked: _Asked) -> Held:
         _refuse_what_is_not_there(asked)
@@ -128,7 +132,7 @@ class Control:
     async def connect(self, request: Request) -> Response:
         """`POST /v2/sandboxes/ID/connect`: the token again, and the time is lengthened, never shortened."""
         held = self._held(request)
-        asked = decoded(await request.body(), _TimeoutAsked)
+        asked = await read(request, _TimeoutAsked)
         if asked.timeout is not None and asked.timeout > held.left_s:
             with self._service.errors():
                 self._service.sandboxes.extend(held, asked.timeout)
@@ -175,7 +179,7 @@ class Control:
     async def timeout(self, request: Request) -> Response:
         """`POST /sandboxes/ID/timeout`: from now on; 0 ends it."""
         held = self._held(request)
-        asked = decoded(await request.body(), _TimeoutAsked)
+        asked = await read(request, _TimeoutAsked)
         if asked.timeout is None:
             raise Refused(400, "invalid_argument", "timeout: is needed")
         if asked.timeout == 0:
@@ -193,7 +197,7 @@ class Control:
     async def network(self, request: Request) -> Response:
         """`PUT /sandboxes/ID/network`: the network is fixed when a sandbox is made, so only what holds is agreed to."""
         held = self._held(request)
-        asked = decoded(await request.body(), _NetworkAsked)
+        asked = await read(request, _NetworkAsked)
         same = set(_hosts(asked)) == set(held.box.network.allow)
         if not same or (asked.allow_internet_access and not held.box.network.allow):
             told = "the network of a sandbox is fixed when it is made; make one with network={'allow_out': [hosts]}"

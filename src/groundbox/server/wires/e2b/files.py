@@ -27,11 +27,12 @@ from starlette.routing import Route
 from groundbox.errors import GuestFileError, InvalidArgument, SandboxLost
 from groundbox.sandbox.guestfiles import Entry
 from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.server import bodies
 from groundbox.server.api import download
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import json_reply
 from groundbox.server.sandboxes import Held
-from groundbox.server.schemas import decoded
+from groundbox.server.schemas import Path, Word, read
 from groundbox.server.service import Service
 from groundbox.server.wires.e2b.access import HOME, DataRoute, State, asked_for
 from groundbox.server.wires.e2b.connectrpc import RpcError, only_message, streaming, unary
@@ -58,18 +59,18 @@ _STATUS: Final = {"not_found": 404, "permission_denied": 403, "resource_exhauste
 
 
 class _PathAsked(msgspec.Struct, kw_only=True):
-    path: str = ""
+    path: Path = ""
     depth: int = 1
     recursive: bool = False
 
 
 class _MoveAsked(msgspec.Struct, kw_only=True):
-    source: str
-    destination: str
+    source: Path
+    destination: Path
 
 
 class _WatcherAsked(msgspec.Struct, kw_only=True):
-    watcherId: str
+    watcherId: Word
 
 
 class Watcher:
@@ -148,7 +149,7 @@ class Files:
             files = await _read_form(request, given, self._service.settings.body_bytes)
         else:
             encoding = request.headers.get("content-encoding", "").lower()
-            body, most = await request.body(), self._service.settings.body_bytes
+            body, most = await bodies.read_bytes(request), self._service.settings.body_bytes
             files.append((given, await asyncio.to_thread(_plain, body, encoding, most)))
         if not files:
             raise Refused(400, "invalid_argument", "the form has no part `file`")
@@ -165,12 +166,12 @@ class Files:
 
     async def stat(self, request: Request) -> Any:
         """`Stat`"""
-        asked = decoded(await request.body(), _PathAsked)
+        asked = await read(request, _PathAsked)
         return await self._on_path(request, asked.path, self._entry)
 
     async def list(self, request: Request) -> Any:
         """`ListDir`"""
-        asked = decoded(await request.body(), _PathAsked)
+        asked = await read(request, _PathAsked)
 
         async def work(held: Held, state: State, path: str) -> Any:
             if (await held.box.guest_files.stat(path)).kind != "folder":
@@ -182,7 +183,7 @@ class Files:
 
     async def make(self, request: Request) -> Any:
         """`MakeDir`"""
-        asked = decoded(await request.body(), _PathAsked)
+        asked = await read(request, _PathAsked)
 
         async def work(held: Held, state: State, path: str) -> Any:
             files = held.box.guest_files
@@ -199,7 +200,7 @@ class Files:
 
     async def move(self, request: Request) -> Any:
         """`Move`: by mv(1), which the sandbox has, because no order on files moves one."""
-        asked = decoded(await request.body(), _MoveAsked)
+        asked = await read(request, _MoveAsked)
 
         async def work(held: Held, state: State, path: str) -> Any:
             await held.box.guest_files.stat(path)
@@ -212,7 +213,7 @@ class Files:
 
     async def remove(self, request: Request) -> Any:
         """`Remove`"""
-        asked = decoded(await request.body(), _PathAsked)
+        asked = await read(request, _PathAsked)
 
         async def work(held: Held, state: State, path: str) -> Any:
             try:
@@ -248,7 +249,7 @@ class Files:
 
     async def make_watcher(self, request: Request) -> Any:
         """`CreateWatcher`"""
-        asked = decoded(await request.body(), _PathAsked)
+        asked = await read(request, _PathAsked)
 
         async def work(held: Held, state: State, path: str) -> Any:
             watcher_id, _ = await _watcher(held, state, path, recursive=asked.recursive)
@@ -258,7 +259,7 @@ class Files:
 
     async def events(self, request: Request) -> Any:
         """`GetWatcherEvents`"""
-        asked = decoded(await request.body(), _WatcherAsked)
+        asked = await read(request, _WatcherAsked)
         _, held, state = asked_for(self._service, request)
         watcher = state.watchers.get(asked.watcherId)
         if watcher is None:
@@ -267,7 +268,7 @@ class Files:
 
     async def remove_watcher(self, request: Request) -> Any:
         """`RemoveWatcher`"""
-        asked = decoded(await request.body(), _WatcherAsked)
+        asked = await read(request, _WatcherAsked)
         _, _, state = asked_for(self._service, request)
         state.watchers.pop(asked.watcherId, None)
         return {}

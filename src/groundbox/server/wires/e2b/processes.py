@@ -13,8 +13,8 @@ import binascii
 import contextlib
 import errno
 import signal
-from collections.abc import AsyncGenerator
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, ClassVar, Final
 
 import msgspec
 from starlette.requests import Request
@@ -22,8 +22,9 @@ from starlette.routing import Route
 
 from groundbox.errors import GuestFileError, GuestProcessError, InvalidArgument
 from groundbox.sandbox.process import AsyncProcess, Exit
+from groundbox.server import bodies
 from groundbox.server.refusals import Refused
-from groundbox.server.schemas import decoded
+from groundbox.server.schemas import Argument, Label, Path, Word, read
 from groundbox.server.service import Service
 from groundbox.server.wires.e2b import connectrpc
 from groundbox.server.wires.e2b.access import DataRoute, State, asked_for
@@ -42,7 +43,7 @@ _SIGNALS: Final[dict[Any, signal.Signals]] = {
 
 class _Selector(msgspec.Struct, kw_only=True):
     pid: int | None = None
-    tag: str | None = None
+    tag: Label | None = None
 
 
 class _Size(msgspec.Struct, kw_only=True):
@@ -55,20 +56,24 @@ class _Pty(msgspec.Struct, kw_only=True):
 
 
 class _Config(msgspec.Struct, kw_only=True):
-    cmd: str
-    args: list[str] = []
-    envs: dict[str, str] = {}
-    cwd: str | None = None
+    LONG: ClassVar[Mapping[str, str]] = {"args": bodies.ARGUMENT, "envs": bodies.ARGUMENT}
+
+    cmd: Path
+    args: list[Argument] = []
+    envs: dict[Argument, Argument] = {}
+    cwd: Path | None = None
 
 
 class _StartAsked(msgspec.Struct, kw_only=True):
     process: _Config
     pty: _Pty | None = None
-    tag: str | None = None
+    tag: Label | None = None
     stdin: bool | None = None
 
 
 class _Input(msgspec.Struct, kw_only=True):
+    LONG: ClassVar[Mapping[str, str]] = {"stdin": bodies.BASE64, "pty": bodies.BASE64}
+
     stdin: str | None = None
     pty: str | None = None
 
@@ -76,7 +81,7 @@ class _Input(msgspec.Struct, kw_only=True):
 class _ProcessAsked(msgspec.Struct, kw_only=True):
     process: _Selector
     input: _Input | None = None
-    signal: str | int | None = None
+    signal: Word | int | None = None
     pty: _Pty | None = None
 
 
@@ -263,7 +268,7 @@ class ProcessRpc:
 
     async def _asked(self, request: Request) -> tuple[Running, _ProcessAsked]:
         _, _, state = asked_for(self._service, request)
-        asked = decoded(await request.body(), _ProcessAsked)
+        asked = await read(request, _ProcessAsked)
         return _found(state, asked.process), asked
 
 
@@ -281,11 +286,11 @@ def _forget(state: State, running: Running) -> None:
 
 
 async def _give(running: Running, given: _Input) -> None:
-    text = given.stdin if given.stdin is not None else given.pty
+    text: Any = given.stdin if given.stdin is not None else given.pty
     if text is None:
         raise RpcError("invalid_argument", "input: is needed")
     try:
-        data = base64.b64decode(text, validate=True)
+        data: Any = text if isinstance(text, memoryview) else base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise RpcError("invalid_argument", f"input: is no base64: {error}") from None
     with _told():
