@@ -129,7 +129,7 @@ def _carried_out(
     no_engine: bool,
 ) -> tuple[Execution, int]:
     """The result, by the engine in the background where that may be, and the number of the signal that came, or 0."""
-    if not no_engine and engine.wanted():
+    if not no_engine and engine.wanted(say):
         from groundbox.cli import warm
 
         if warm.can_carry_out(asked, databases):

@@ -59,7 +59,7 @@ def makers(asked: Asked, databases: Mapping[str, Any], *, no_engine: bool) -> Ma
     from groundbox.sandbox.portal import Sandbox
     from groundbox.sandbox.sandbox import AsyncSandbox
 
-    if not no_engine and engines.wanted() and can_carry_out(asked, databases):
+    if not no_engine and engines.wanted(say) and can_carry_out(asked, databases):
         from groundbox.remote.connect import connect
 
         try:

@@ -19,7 +19,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.errors import EngineUnavailable
@@ -30,15 +30,33 @@ _START_S: Final = 60.0
 _POLL_S: Final = 0.01
 _READ: Final = 256 * 1024
 _LOG_BYTES: Final = 1024 * 1024
+_NEEDS: Final = ("uvicorn", "starlette", "h11", "prometheus_client")
+_REMEDY: Final = "The extra `environments` of groundbox brings what is missing, and so does `server`"
 
 
-def wanted() -> bool:
-    """Whether calls may use an engine: not where they are told to do without, nor without the extra `server`."""
+def wanted(say: Callable[[str], None] | None = None) -> bool:
+    """Return True if calls may use an engine: they are not told to do without, and its packages are installed.
+
+    Args:
+        say: Called with a sentence if packages are missing.
+    """
     if place.is_off():
         return False
+    lacking = missing_packages()
+    if lacking and say is not None:
+        say(f"{_not_installed(lacking)}, so that each call starts cold. {_REMEDY}")
+    return not lacking
+
+
+def missing_packages() -> list[str]:
+    """Return the packages that the engine needs and that are not installed."""
     import importlib.util
 
-    return all(importlib.util.find_spec(name) for name in ("uvicorn", "starlette", "h11", "prometheus_client"))
+    return [name for name in _NEEDS if importlib.util.find_spec(name) is None]
+
+
+def _not_installed(lacking: Sequence[str]) -> str:
+    return f"the engine in the background needs {' and '.join(lacking)}, not installed here"
 
 
 def socket_path() -> str:
@@ -83,6 +101,8 @@ def ensure_running() -> str:
     path = socket_path()
     if is_running(path):
         return path
+    if lacking := missing_packages():
+        raise EngineUnavailable(f"{_not_installed(lacking)}. {_REMEDY}")
     import fcntl
 
     with open(_opened(f"{path}.lock"), "wb") as lock:
@@ -135,8 +155,10 @@ class Link:
 
     def __init__(self, path: str) -> None:
         """Raises EngineUnavailable where nobody listens."""
-        import h11
-
+        try:
+            import h11
+        except ImportError:
+            raise EngineUnavailable(f"{_not_installed(['h11'])}. {_REMEDY}") from None
         self._h11 = h11
         self._state = h11.Connection(our_role=h11.CLIENT)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
