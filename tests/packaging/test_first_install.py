@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,10 +63,10 @@ def installed(tmp_path_factory):
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "CI", "GROUNDBOX_ENGINE")
     }
     yield {**environ, "PATH": f"{folder / 'venv/bin'}:{os.environ['PATH']}"}, folder
-    groundbox(environ | {"PATH": f"{folder / 'venv/bin'}:{os.environ['PATH']}"}, folder, "engine stop")
+    call(environ | {"PATH": f"{folder / 'venv/bin'}:{os.environ['PATH']}"}, folder, "engine stop")
 
 
-def groundbox(environ, folder, line, **options):
+def call(environ, folder, line, **options):
     command = [str(folder / "venv/bin/groundbox"), *shlex.split(line)]
     return subprocess.run(command, env=environ, cwd=folder, capture_output=True, text=True, check=False, **options)
 
@@ -79,10 +80,10 @@ def test_a_command_of_the_readme_works_after_its_installation(installed, line):
     fails = 'd["Revenue"]' in line  # the first example shows a failure
 
     if arguments == "repl":
-        ended = groundbox(*installed, arguments, input="6 * 7\n")
+        ended = call(*installed, arguments, input="6 * 7\n")
         assert ended.stdout.strip() == "42"
     else:
-        ended = groundbox(*installed, arguments, stdin=subprocess.DEVNULL)
+        ended = call(*installed, arguments, stdin=subprocess.DEVNULL)
 
     assert ended.returncode == (1 if fails else 0), ended.stderr
     assert "Traceback" not in ended.stderr or fails
@@ -90,17 +91,17 @@ def test_a_command_of_the_readme_works_after_its_installation(installed, line):
 
 
 def test_the_engine_in_the_background_serves_a_second_run_warm(installed):
-    first = groundbox(*installed, "run -c 6*7")
-    second = groundbox(*installed, "run -c 6*7")
+    first = call(*installed, "run -c 6*7")
+    second = call(*installed, "run -c 6*7")
 
     assert first.stdout == second.stdout == "42\n"
     assert "cold start" not in second.stderr
-    assert groundbox(*installed, "engine status").returncode == 0
+    assert call(*installed, "engine status").returncode == 0
 
 
 def test_mcp_and_serve_answer(installed):
     environ, folder = installed
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([folder / "venv/bin/groundbox", "mcp"], env=environ, cwd=folder, **pipes) as mcp:
         mcp.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
         mcp.stdin.flush()
@@ -117,11 +118,11 @@ def test_an_installation_without_the_engine_says_what_is_missing(installed):
     hidden = folder / "venv/lib"
     [starlette] = hidden.glob("python*/site-packages/starlette")
     away = starlette.with_name("starlette.hidden")
-    groundbox(environ, folder, "engine stop")
+    call(environ, folder, "engine stop")
     starlette.rename(away)
     try:
-        ran = groundbox(environ, folder, "run -c 6*7")
-        started = groundbox(environ, folder, "engine start")
+        ran = call(environ, folder, "run -c 6*7")
+        started = call(environ, folder, "engine start")
     finally:
         away.rename(starlette)
 
