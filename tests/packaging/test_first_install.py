@@ -62,11 +62,13 @@ def installed(tmp_path_factory):
     environ = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "CI", "GROUNDBOX_ENGINE")
     }
-    yield {**environ, "PATH": f"{folder / 'venv/bin'}:{os.environ['PATH']}"}, folder
-    call(environ | {"PATH": f"{folder / 'venv/bin'}:{os.environ['PATH']}"}, folder, "engine stop")
+    place = {**environ, "PATH": f"{folder / 'venv/bin'}:{os.environ['PATH']}"}, folder
+    yield place
+    call(place, "engine stop")
 
 
-def call(environ, folder, line, **options):
+def call(place, line, **options):
+    environ, folder = place
     command = [str(folder / "venv/bin/groundbox"), *shlex.split(line)]
     return subprocess.run(command, env=environ, cwd=folder, capture_output=True, text=True, check=False, **options)
 
@@ -80,10 +82,10 @@ def test_a_command_of_the_readme_works_after_its_installation(installed, line):
     fails = 'd["Revenue"]' in line  # the first example shows a failure
 
     if arguments == "repl":
-        ended = call(*installed, arguments, input="6 * 7\n")
+        ended = call(installed, arguments, input="6 * 7\n")
         assert ended.stdout.strip() == "42"
     else:
-        ended = call(*installed, arguments, stdin=subprocess.DEVNULL)
+        ended = call(installed, arguments, stdin=subprocess.DEVNULL)
 
     assert ended.returncode == (1 if fails else 0), ended.stderr
     assert "Traceback" not in ended.stderr or fails
@@ -91,12 +93,12 @@ def test_a_command_of_the_readme_works_after_its_installation(installed, line):
 
 
 def test_the_engine_in_the_background_serves_a_second_run_warm(installed):
-    first = call(*installed, "run -c 6*7")
-    second = call(*installed, "run -c 6*7")
+    first = call(installed, "run -c 6*7")
+    second = call(installed, "run -c 6*7")
 
     assert first.stdout == second.stdout == "42\n"
     assert "cold start" not in second.stderr
-    assert call(*installed, "engine status").returncode == 0
+    assert call(installed, "engine status").returncode == 0
 
 
 def test_mcp_and_serve_answer(installed):
@@ -114,15 +116,15 @@ def test_mcp_and_serve_answer(installed):
 
 
 def test_an_installation_without_the_engine_says_what_is_missing(installed):
-    environ, folder = installed
+    _, folder = installed
     hidden = folder / "venv/lib"
     [starlette] = hidden.glob("python*/site-packages/starlette")
     away = starlette.with_name("starlette.hidden")
-    call(environ, folder, "engine stop")
+    call(installed, "engine stop")
     starlette.rename(away)
     try:
-        ran = call(environ, folder, "run -c 6*7")
-        started = call(environ, folder, "engine start")
+        ran = call(installed, "run -c 6*7")
+        started = call(installed, "engine start")
     finally:
         away.rename(starlette)
 
