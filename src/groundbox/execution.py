@@ -21,6 +21,7 @@ BINARY_MEDIA: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/
 
 _MOST_SHOWN: Final = 60
 _MOST_NAMED: Final = 3
+_MOST_LOCALS: Final = 20
 
 
 class _Shown:
@@ -73,6 +74,18 @@ class Failure:
     traceback: str = ""
     locals: Mapping[str, str] = dataclasses.field(default_factory=dict)
     hints: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        """The traceback, the values on the failing line, and the hints, as a model is shown them."""
+        lines = [self.traceback.rstrip()] if self.traceback else []
+        if not self.traceback or f"{self.type}: {self.message}" not in self.traceback:
+            where = f" (line {self.line})" if self.line and not self.traceback else ""
+            lines.append(f"{self.type}: {self.message}{where}")
+        if self.locals:
+            known = [f"{name} = {value}" for name, value in self.locals.items()]
+            more = [f"… {len(known) - _MOST_LOCALS} names more …"] if len(known) > _MOST_LOCALS else []
+            lines.append("where " + "\n      ".join([*known[:_MOST_LOCALS], *more]))
+        return "\n".join([*lines, *(f"hint: {hint}" for hint in self.hints)])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -447,6 +460,22 @@ class Execution(_Shown):
 
             raise ProgramFailed(self)
         return self
+
+    def for_model(self, *, max_tokens: int = 2000) -> str:
+        """Return the text that the agent of groundbox shows a model of this run (docs/agent.md).
+
+        It has how the run ended, the value, the output, tables, files, warnings, and the failure with its hints. What
+        the program wrote is between marks that it cannot forge. Pictures are named, and sent otherwise.
+
+        Args:
+            max_tokens: About how long it may be; what is left out is counted.
+
+        Raises:
+            InvalidArgument: `max_tokens` is below 400.
+        """
+        from groundbox.agent.observation import Shape, observe
+
+        return observe(self, run=None, shape=Shape(max_tokens=max_tokens, max_pictures=0)).text
 
     def __repr__(self) -> str:
         parts = [] if self.error is None else [_short(f"{self.error.type}: {self.error.message}")]

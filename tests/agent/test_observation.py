@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import groundbox as gb
 from groundbox.agent.budget import cut, shares, tokens_of
 from groundbox.agent.observation import FEWEST_TOKENS, Shape, finding_lines, observe
 from groundbox.errors import InvalidArgument
@@ -267,3 +268,27 @@ def test_a_cut_never_breaks_a_character():
 def test_a_shape_that_cannot_be_meant_is_refused(wrong):
     with pytest.raises(InvalidArgument, match="must be"):
         Shape(**wrong)
+
+
+def test_a_result_gives_the_text_that_the_agent_shows():
+    with gb.Sandbox() as box:
+        ran = box.run("print('a'); {'b': 1}['c']")
+        long = box.run("print('x' * 100_000)")
+
+    assert ran.for_model() == observe(ran, run=None).text
+    assert "KeyError: 'c'" in ran.for_model()
+    assert all(f"hint: {hint}" in ran.for_model() for hint in ran.error.hints)
+    assert len(long.for_model(max_tokens=400)) < len(long.for_model()) < 10_000
+    with pytest.raises(InvalidArgument, match="max_tokens"):
+        ran.for_model(max_tokens=1)
+
+
+def test_a_failure_as_text_is_its_traceback_with_values_and_hints():
+    error = gb.run("d = {'revenue': 1}\nd['Revenue']").error
+
+    text = str(error)
+
+    assert text.startswith("Traceback (most recent call last):")
+    assert "where d = {'revenue': 1}" in text
+    assert text.endswith("\n".join(f"hint: {hint}" for hint in error.hints))
+    assert str(gb.run("while True: pass", wall_s=0.2).error).count("Timeout: ") == 1

@@ -1,7 +1,9 @@
 """Every Python example of README.md and docs/ runs, and says what is true."""
 
 import contextlib
+import importlib.util
 import io
+import json
 import re
 import subprocess
 import sys
@@ -17,8 +19,16 @@ ADAPTERS = sorted((ROOT / "docs" / "adapters").glob("*.md"))
 """Their examples need frameworks, and run with these: tests/agent/adapters."""
 SERVED = "127.0.0.1:8000"
 """Examples that ask a server run with one, and with the clients of others: tests/server/protocols/test_pages.py."""
+MODEL = "http://localhost:11434/v1"
+"""Examples that ask a model run with one that is scripted, below."""
 FLEET = "10.0.0.1:8000"
 """Those that ask a fleet run with one: tests/fleet/test_restoring.py."""
+
+
+_SPEC = importlib.util.spec_from_file_location("endpoint_fakes", ROOT / "tests/dataset/endpoint_fakes.py")
+_FAKES = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(_FAKES)
+serving = _FAKES.serving
 
 
 def blocks(language):
@@ -31,7 +41,7 @@ def found_in(pages, language):
         text = page.read_text(encoding="utf-8")
         for found in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             line = text.count("\n", 0, found.start(1))
-            if SERVED in found[1] or FLEET in found[1]:
+            if any(place in found[1] for place in (SERVED, FLEET, MODEL)):
                 continue
             yield pytest.param(line, found[1], id=f"{page.relative_to(ROOT)}:{line}")
 
@@ -44,6 +54,35 @@ def test_an_example_runs(line, source):
 
     with contextlib.redirect_stdout(io.StringIO()):
         exec(code, {"__name__": "__main__"})
+
+
+def test_the_tool_loop_of_the_readme_answers_by_what_a_run_shows(capsys):
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    [source] = [block for block in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S) if MODEL in block]
+    calls = [("c1", "total = sum(n * n for n in range(100))"), ("c2", "totl"), ("c3", "total")]
+    messages = [
+        {"content": None, "tool_calls": [{"id": number, "function": {"arguments": json.dumps({"code": program})}}]}
+        for number, program in calls
+    ]
+    bodies = []
+
+    def answer(body, key):
+        bodies.append(body)
+        return (
+            200,
+            {},
+            {"choices": [{"message": messages[len(bodies) - 1] if len(bodies) < 4 else {"content": "It is 328350."}}]},
+        )
+
+    with serving(answer) as (url, _):
+        exec(source.replace(MODEL, url), {"__name__": "__main__"})
+
+    assert capsys.readouterr().out == "It is 328350.\n"
+    shown = [each["content"] for each in bodies[-1]["messages"] if each.get("role") == "tool"]
+    assert "NameError: name 'totl' is not defined" in shown[1]
+    assert "hint: Did you mean `total`?" in shown[1]
+    assert "\n328350\n" in shown[2]
+    assert len(source.splitlines()) <= 24
 
 
 def test_there_are_examples():

@@ -50,7 +50,6 @@ _READABLE: Final = ("stdout", "stderr", "value")
 _ENDS_A_PROCESS: Final = frozenset({Outcome.TIMEOUT, Outcome.MEMORY, Outcome.SIGNAL})
 _LONG_S: Final = 1.0
 _MOST_FILES: Final = 40
-_MOST_LOCALS: Final = 20
 _MOST_FINDING_CHARS: Final = 2000
 _LEAST_TOKENS: Final = 34
 """What the line takes that says how much of a part is left out."""
@@ -145,7 +144,7 @@ def _parts(
         "displays": lambda: "\n".join(_displays(execution, pictures)),
         "files": lambda: "" if is_undone(execution) else "\n".join(_files(execution, pictures)),
         "findings": lambda: "\n".join(finding_lines(warnings)),
-        "error": lambda: "\n".join(_failure(execution)),
+        "error": lambda: "" if execution.error is None else str(execution.error),
     }
     for name, make in makers.items():
         if (text := make()).strip():
@@ -244,20 +243,3 @@ def finding_lines(warnings: Sequence[Warning]) -> Iterator[str]:
         yield f"{warning.tier} {warning.code}: {one_line(warning.message, _MOST_FINDING_CHARS)}"
         if warning.hint:
             yield f"    hint: {one_line(warning.hint, _MOST_FINDING_CHARS)}"
-
-
-def _failure(execution: Execution) -> Iterator[str]:
-    error = execution.error
-    if error is None:
-        return
-    if error.traceback:
-        yield error.traceback.rstrip()
-    if not error.traceback or f"{error.type}: {error.message}" not in error.traceback:
-        where = f" (line {error.line})" if error.line and not error.traceback else ""
-        yield f"{error.type}: {error.message}{where}"
-    if error.locals:
-        known = [f"{name} = {value}" for name, value in error.locals.items()]
-        more = [f"… {len(known) - _MOST_LOCALS} names more …"] if len(known) > _MOST_LOCALS else []
-        yield "where " + "\n      ".join([*known[:_MOST_LOCALS], *more])
-    for hint in error.hints:
-        yield f"hint: {hint}"
