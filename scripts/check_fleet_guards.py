@@ -55,15 +55,14 @@ def _fleet(name: str, module: str, was: str, off: str, *tests: str) -> Guard:
     return Guard(name, f"{_FLEET}/{module}.py", was, off, [f"fleet/{each}" for each in tests])
 
 
-_CHECK_SIGNED: Final = """            check_signed(self._secret, signature, "POST", request.url.path, body)
-"""
-_MAC: Final = 'text = "\\n".join((method, path, told, hashlib.sha256(body).hexdigest()))'
+_MAC: Final = 'text = "\\n".join((method, path, told, digest))'
 _FORGED: Final = "test_joining.py::test_what_is_not_signed_with_the_secret_or_signed_for_something_else_changes_nothing"
 _ANSWERS: Final = (
     "test_member.py::test_what_no_gateway_of_the_fleet_answers_neither_lengthens_a_lease_nor_ends_it",
     "test_joining.py::test_an_answer_holds_for_its_own_request_and_body_alone",
 )
 _BEFORE_READ: Final = "test_hostile.py::test_messages_of_nodes_are_refused_before_they_are_read"
+_SLOW: Final = "test_hostile.py::test_slow_bodies_of_authentic_heads_give_way_to_other_nodes"
 _OWN_BOOT: Final = "test_member.py::test_a_node_takes_requests_by_the_key_of_its_own_boot_alone"
 _NO_SECRET: Final = "test_hostile.py::test_nodes_get_no_secret_of_a_client_and_nothing_that_it_says_of_the_fleet"
 _KIND: Final = "test_joining.py::test_a_node_of_another_kind_joins_only_when_it_is_welcome"
@@ -72,25 +71,18 @@ _ALIVE: Final = "AND state IN (?, ?, ?) AND number < ?"
 
 GUARDS: Final = (
     # Who speaks
-    *(
-        _fleet(
-            f"signature of {act}",
-            "reception",
-            _CHECK_SIGNED,
-            f"            if kind is not {kind}:\n    {_CHECK_SIGNED}",
-            f"{_FORGED}[{test}]",
-        )
-        for act, kind, test in (
-            ("joins", "JoinAsked", "join"),
-            ("renewals", "RenewAsked", "renew"),
-            ("leaves", "LeaveAsked", "leave"),
-        )
+    _fleet(
+        "signature of messages",
+        "joining",
+        "if match is None or not hmac.compare_digest(match[3], _mac(secret, method, path, match[1], match[2])):",
+        "if match is None:",
+        *(f"{_FORGED}[{act}]" for act in ("join", "renew", "leave")),
     ),
     _fleet(
         "signature covers the body",
-        "joining",
-        _MAC,
-        'text = "\\n".join((method, path, told))',
+        "reception",
+        "            check_body(digest, body)\n",
+        "",
         f"{_FORGED}[renew]",
     ),
     _fleet(
@@ -117,8 +109,8 @@ GUARDS: Final = (
     _fleet(
         "answers belong to their requests",
         "joining",
-        'return _mac(secret, "answer", request, "", body)',
-        'return _mac(secret, "answer", "", "", body)',
+        'return _mac(secret, "answer", request, "",',
+        'return _mac(secret, "answer", "", "",',
         *_ANSWERS,
     ),
     _fleet(
@@ -168,19 +160,40 @@ GUARDS: Final = (
     ),
     # Messages that cost
     _fleet(
-        "time is looked at before a message is read",
+        "a message is authenticated before it is read",
         "reception",
-        "            check_time(signature)\n        except BadSignature as error:\n            raise Refused(401",
-        "            pass\n        except BadSignature as error:\n            raise Refused(401",
-        _BEFORE_READ,
+        'if error.code != "other_clock":',
+        'await request.body()\n            if error.code != "other_clock":',
+        "test_hostile.py::test_strangers_are_refused_by_the_head_of_their_message_and_take_no_place",
+    ),
+    _fleet(
+        "a head is used once",
+        "reception",
+        "            self._use_once(signature)\n",
+        "",
+        "test_hostile.py::test_a_captured_head_is_good_for_one_use",
+    ),
+    _fleet(
+        "a slow body gives way",
+        "reception",
+        "if len(self._reading) >= _MOST_READING:",
+        "if False:",
+        _SLOW,
+    ),
+    _fleet(
+        "a slow body has a time limit",
+        "reception",
+        "asyncio.timeout(_BODY_S)",
+        "asyncio.timeout(3600)",
+        _SLOW,
     ),
     _fleet("size of messages", "reception", "if len(body) > _MOST_MESSAGE:", "if False:", _BEFORE_READ),
     _fleet(
         "number of messages at once",
         "reception",
-        "if self._messages >= _MOST_MESSAGES:",
+        "if self._acting[kind] >= _MOST_MESSAGES:",
         "if False:",
-        "test_hostile.py::test_only_so_many_messages_of_nodes_are_read_at_once",
+        "test_hostile.py::test_nodes_that_join_take_no_place_of_a_renewal",
     ),
     _fleet(
         "bounds of what a node tells of its load",

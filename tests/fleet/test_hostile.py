@@ -12,11 +12,13 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
@@ -24,7 +26,7 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed her
 from groundbox.cli.serve import _Fleet
 from groundbox.errors import InvalidArgument
 from groundbox.fleet.joining import SECRET, check_url, dumped_key, gateway_key, proof, signed
-from groundbox.fleet.reception import _MOST_MESSAGES
+from groundbox.fleet.reception import _MOST_MESSAGES, _MOST_READING
 from groundbox.fleet.routing import environment_of
 from groundbox.fleet.upstream import Upstream
 from groundbox.remote.transport import Address
@@ -105,15 +107,17 @@ def test_messages_of_nodes_are_refused_before_they_are_read(alone):
     url = f"{alone.gateway.url}/v1/fleet/join"
 
     unsigned = httpx.post(url, content=large)
-    old = httpx.post(url, content=large, headers={"Authorization": f"Groundbox-Join 1.000 {'0' * 64}"})
-    forged = httpx.post(url, content=large, headers={"Authorization": f"Groundbox-Join {time.time():.3f} {'0' * 64}"})
+    other = b"another-secret-of-some-length"
+    past = signed(alone.secret.encode(), "POST", "/v1/fleet/join", large, now=1.0)
+    old = httpx.post(url, content=large, headers={"Authorization": past})
+    forged = httpx.post(url, content=large, headers={"Authorization": signed(other, "POST", "/v1/fleet/join", large)})
     told = signed(alone.secret.encode(), "POST", "/v1/fleet/join", large)
     real = httpx.post(url, content=large, headers={"Authorization": told})
 
     assert [each.json()["error"]["code"] for each in (unsigned, old, forged, real)] == [
         "bad_signature",
         "other_clock",
-        "too_large",
+        "bad_signature",
         "too_large",
     ]
 
@@ -218,25 +222,87 @@ def test_operators_alone_drain_leave_and_let_in(alone, taps):
     assert alone.node("ada")["state"] == "ready"
 
 
-def test_only_so_many_messages_of_nodes_are_read_at_once(alone):
+def _head(alone, signature, size=100):
     host, _, port = alone.gateway.url.removeprefix("http://").partition(":")
-    head = (
-        f"POST /v1/fleet/renew HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 100\r\n"
-        f"Authorization: Groundbox-Join {time.time():.3f} {'0' * 64}\r\n\r\n"
+    connection = socket.create_connection((host, int(port)), 30)
+    connection.sendall(
+        f"POST /v1/fleet/renew HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: {size}\r\n"
+        f"Authorization: {signature}\r\n\r\n".encode()
     )
-    waiting = []
-    try:
-        for _ in range(_MOST_MESSAGES):
-            waiting.append(socket.create_connection((host, int(port)), 30))
-            waiting[-1].sendall(head.encode())
+    return connection
 
-        busy = alone.until(lambda: (told := alone.tell("renew", {})[1]).status_code == 503 and told)
-    finally:
-        for each in waiting:
-            each.close()
 
-    assert busy.json()["error"]["code"] == "busy"
-    assert alone.until(lambda: (told := alone.tell("renew", {})[1]).status_code != 503 and told).status_code == 400
+def _status(connection):
+    return int(connection.recv(4096).split()[1])
+
+
+def _whole(connection):
+    answer = b""
+    while not answer.endswith(b"}") and (part := connection.recv(4096)):
+        answer += part
+    return answer.decode()
+
+
+def test_strangers_are_refused_by_the_head_of_their_message_and_take_no_place(alone, taps):
+    [tap] = taps("ada")
+    forged = signed(b"another-secret-of-some-length", "POST", "/v1/fleet/renew", bytes(100))
+    with contextlib.ExitStack() as opened:
+        waiting = [opened.enter_context(_head(alone, forged)) for _ in range(_MOST_READING + 8)]
+
+        statuses = [_status(each) for each in waiting]  # none of them has sent a byte of its body
+        renewed = tap.renew()
+
+    assert set(statuses) == {401}
+    assert renewed.status_code == 200
+
+
+def test_slow_bodies_of_authentic_heads_give_way_to_other_nodes(alone, taps):
+    [tap] = taps("ada")
+    with contextlib.ExitStack() as opened:
+        heads = [signed(alone.secret.encode(), "POST", "/v1/fleet/renew", b"%d" % n) for n in range(_MOST_READING + 1)]
+        waiting = [opened.enter_context(_head(alone, each)) for each in heads]
+
+        assert tap.renew().status_code == 200
+        assert "before another node needed its place" in _whole(waiting[0])
+        assert "did not come within 5 s" in _whole(waiting[-1])
+
+
+def test_a_captured_head_is_good_for_one_use(alone, taps):
+    [tap] = taps("ada")
+    body = msgspec.json.encode({"boot_id": tap.boot_id, "number": 1, "load": {}})
+    captured = {"Authorization": signed(alone.secret.encode(), "POST", "/v1/fleet/renew", body)}
+    url = f"{alone.gateway.url}/v1/fleet/renew"
+
+    first, again, other = (httpx.post(url, content=each, headers=captured) for each in (body, body, b"{}"))
+
+    assert first.status_code == 200
+    assert [(each.status_code, each.json()["error"]["code"]) for each in (again, other)] == [(409, "replayed")] * 2
+    assert tap.renew().status_code == 409  # of the same number, and signed anew
+    assert tap.renew().status_code == 200
+
+
+def test_nodes_that_join_take_no_place_of_a_renewal(alone, taps):
+    [tap] = taps("ada")
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as silent, ThreadPoolExecutor(_MOST_MESSAGES + 8) as pool:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        joins = [
+            pool.submit(alone.tell, "join", tap.asked(boot_id=f"{n:032x}", name=f"eve{n}", url=url))
+            for n in range(_MOST_MESSAGES + 8)
+        ]
+        renewed = tap.renew()
+        answers = [each.result()[1] for each in joins]
+
+    assert renewed.status_code == 200
+    assert {each.json()["error"]["code"] for each in answers} == {"unreachable", "busy"}
+
+
+def test_a_node_of_a_version_that_signed_otherwise_is_told_so(alone):
+    old = {"Authorization": f"Groundbox-Join {time.time():.3f} {'0' * 64}"}
+
+    answer = httpx.post(f"{alone.gateway.url}/v1/fleet/join", content=b"{}", headers=old)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "other_version")
+    assert "install the gateway's version" in answer.json()["error"]["message"]
 
 
 def test_a_quota_counts_sandboxes_that_are_being_made_while_their_node_tells_its_load(alone, taps):

@@ -17,8 +17,9 @@ from groundbox.fleet.joining import (
     BadSignature,
     answer_mac,
     check_answer,
+    check_body,
+    check_head,
     check_secret,
-    check_signed,
     signed,
 )
 
@@ -225,7 +226,7 @@ def test_a_captured_renewal_lengthens_nothing_when_it_is_sent_again(alone, taps)
 def test_a_message_holds_within_half_a_minute(off_s):
     header = signed(b"secret", "POST", "/x", b"body", now=time.time() + off_s)
 
-    check_signed(b"secret", header, "POST", "/x", b"body")
+    check_body(check_head(b"secret", header, "POST", "/x"), b"body")
 
 
 @pytest.mark.parametrize("off_s", [CLOCK_S + 1, -CLOCK_S - 1])
@@ -233,7 +234,7 @@ def test_a_message_does_not_hold_after_half_a_minute(off_s):
     header = signed(b"secret", "POST", "/x", b"body", now=time.time() + off_s)
 
     with pytest.raises(BadSignature) as refused:
-        check_signed(b"secret", header, "POST", "/x", b"body")
+        check_head(b"secret", header, "POST", "/x")
 
     assert refused.value.code == "other_clock"
 
@@ -244,7 +245,7 @@ def test_a_time_that_was_changed_spoils_the_signature():
     fresh = f"{scheme} {time.time():.3f} {rest.partition(' ')[2]}"
 
     with pytest.raises(BadSignature) as refused:
-        check_signed(b"secret", fresh, "POST", "/x", b"body")
+        check_head(b"secret", fresh, "POST", "/x")
 
     assert refused.value.code == "bad_signature"
 

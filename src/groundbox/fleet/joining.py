@@ -1,10 +1,12 @@
 """Messages between a node and a gateway: who joins, renews and leaves, and how each knows the other.
 
-Both hold the join secret, which is never sent. A request is signed with it (HMAC-SHA256 over method, path, time and
-body), and so is its answer, over the request's signature and the answer's body: a gateway takes no node that has not
-the secret, and a node obeys no gateway that has not. A message is good for CLOCK_S; what makes a repetition of it
-worthless within that time is in its body (`catalogue.py`). A gateway asks a node with a key that both derive from the
-secret and the node's boot, so that a key of an earlier boot opens nothing.
+Both hold the join secret, which is never sent. A request is signed with it: the header `Authorization` has the time,
+the SHA-256 of the body, and an HMAC-SHA256 over method, path, time and that digest. The head alone shows that a node
+sent it, before a byte of the body is read. The answer is signed over the request's signature and the answer's body: a
+gateway takes no node that has not the secret, and a node obeys no gateway that has not. A message is good for CLOCK_S
+and for one use at one gateway; what makes a repetition at another gateway worthless is in its body (`catalogue.py`).
+A gateway asks a node with a key that both derive from the secret and the node's boot, so that a key of an earlier boot
+opens nothing.
 
 Nothing is encrypted: fleets live in a network of their own, or behind something that speaks TLS.
 """
@@ -40,8 +42,9 @@ ON_LOST: Final = "groundbox-on-lost"
 """Header of a request that makes a sandbox, and of its answer: `restore` has another node go on with its files."""
 RESTORE_HEADER: Final = "groundbox-fleet-restore"
 """Header of a gateway: the id and the generation of a sandbox that a node is to go on with."""
-_SCHEME: Final = "Groundbox-Join "
-_SIGNED: Final = re.compile(r"Groundbox-Join (\d{1,12}\.\d{3}) ([0-9a-f]{64})")
+_OLD_SCHEME: Final = "Groundbox-Join "
+"""Of versions that signed the body itself, which had to be read first."""
+_SIGNED: Final = re.compile(r"Groundbox-Fleet (\d{1,12}\.\d{3}) ([0-9a-f]{64}) ([0-9a-f]{64})")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -149,25 +152,39 @@ def check_name(name: str) -> str:
 
 
 def signed(secret: bytes, method: str, path: str, body: bytes, *, now: float | None = None) -> str:
-    """The header `Authorization` of a message."""
-    told = f"{time.time() if now is None else now:.3f}"
-    return f"{_SCHEME}{told} {_mac(secret, method, path, told, body)}"
+    """Return the header `Authorization` of a message."""
+    told, digest = f"{time.time() if now is None else now:.3f}", hashlib.sha256(body).hexdigest()
+    return f"Groundbox-Fleet {told} {digest} {_mac(secret, method, path, told, digest)}"
 
 
-def check_time(header: str) -> None:
-    """Look whether a message may be from now, before its body is read.
+def check_head(secret: bytes, header: str, method: str, path: str) -> str:
+    """Check by its head that a message comes from a node with the secret, and from now. Return its body's digest.
 
     Raises:
-        BadSignature: It is not, or is not signed.
+        BadSignature: It does not.
     """
-    found = _SIGNED.fullmatch(header)
-    if found is None:
+    if header.startswith(_OLD_SCHEME):
+        told = "this node signs its messages as an older version of groundbox does"
+        raise BadSignature("other_version", f"{told}; install the gateway's version on it")
+    match = _SIGNED.fullmatch(header)
+    if match is None or not hmac.compare_digest(match[3], _mac(secret, method, path, match[1], match[2])):
         raise BadSignature("bad_signature", f"the message is not signed with this fleet's {SECRET}")
-    ahead_s = float(found[1]) - time.time()
+    ahead_s = float(match[1]) - time.time()
     if abs(ahead_s) > CLOCK_S:
         word = "ahead of" if ahead_s > 0 else "behind"
         told = f"this node's clock is {abs(ahead_s):.0f} s {word} the gateway's, or the message is an old one"
         raise BadSignature("other_clock", f"{told}; set both by NTP")
+    return match[2]
+
+
+def check_body(digest: str, body: bytes) -> None:
+    """Check that a body is the one whose digest was signed.
+
+    Raises:
+        BadSignature: It is another one.
+    """
+    if not hmac.compare_digest(digest, hashlib.sha256(body).hexdigest()):
+        raise BadSignature("bad_signature", "the body of the message is not the one that was signed")
 
 
 def check_url(url: str) -> str:
@@ -184,21 +201,9 @@ def check_url(url: str) -> str:
     return url
 
 
-def check_signed(secret: bytes, header: str, method: str, path: str, body: bytes) -> None:
-    """Look whether a message comes from one that has the secret, and now.
-
-    Raises:
-        BadSignature: It does not.
-    """
-    found = _SIGNED.fullmatch(header)
-    if found is None or not hmac.compare_digest(found[2], _mac(secret, method, path, found[1], body)):
-        raise BadSignature("bad_signature", f"the message is not signed with this fleet's {SECRET}")
-    check_time(header)
-
-
 def answer_mac(secret: bytes, request: str, body: bytes) -> str:
     """The header ANSWER_HEADER of an answer to the request with this `Authorization`."""
-    return _mac(secret, "answer", request, "", body)
+    return _mac(secret, "answer", request, "", hashlib.sha256(body).hexdigest())
 
 
 def check_answer(secret: bytes, request: str, header: str, body: bytes) -> None:
@@ -249,6 +254,6 @@ def loaded_key(header: str) -> Key:
         raise ValueError(f"no key: {error}") from None
 
 
-def _mac(secret: bytes, method: str, path: str, told: str, body: bytes) -> str:
-    text = "\n".join((method, path, told, hashlib.sha256(body).hexdigest()))
+def _mac(secret: bytes, method: str, path: str, told: str, digest: str) -> str:
+    text = "\n".join((method, path, told, digest))
     return hmac.digest(secret, text.encode(), hashlib.sha256).hex()

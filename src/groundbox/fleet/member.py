@@ -376,7 +376,8 @@ class Membership:
         if reply.status == 404:
             raise ServerUnreachable("what answers there is no gateway; --join takes the URL of `groundbox gateway`")
         if reply.status == 401 and ANSWER_HEADER not in reply.headers:
-            raise BadSignature("bad_signature", _message(reply.body))  # it has another secret, and can sign nothing
+            told = f"{_message(reply.body)}. The gateway has another secret, or another version of groundbox"
+            raise BadSignature("bad_signature", told)  # it can sign nothing
         check_answer(self._secret, signature, reply.headers.get(ANSWER_HEADER, ""), reply.body)
         if reply.status != 200:
             raise _Refusal(reply.status, reply.body)

@@ -1,14 +1,18 @@
 """What nodes say to a gateway: that they join, live on, and leave.
 
-A message is looked at in the order of what that costs: its time, by its header; its size, while it is read; its
-signature; then what it says. Whoever has not the secret is answered without one; all others get a signed answer.
+A message is authenticated by its head alone: without the secret, nobody makes a gateway read a byte of a body, and
+nobody takes a place of a node. A captured head is good for one use. Whoever holds back the body of an authenticated
+message loses the place after _BODY_S, or as soon as another node needs it. All nodes get a signed answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
 import functools
+import itertools
+import time
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +24,7 @@ from groundbox.fleet.catalogue import CatalogueUnavailable, JoinRefused
 from groundbox.fleet.joining import (
     ANSWER_HEADER,
     BOOT_HEADER,
+    CLOCK_S,
     SELF,
     BadSignature,
     JoinAsked,
@@ -27,9 +32,9 @@ from groundbox.fleet.joining import (
     LeaveAsked,
     RenewAsked,
     answer_mac,
+    check_body,
+    check_head,
     check_name,
-    check_signed,
-    check_time,
     check_url,
     gateway_key,
     proof,
@@ -45,6 +50,8 @@ from groundbox.server.replies import json_reply
 _CALLBACK_S: Final = 2.0
 _MOST_MESSAGE: Final = 256 * 1024
 _MOST_MESSAGES: Final = 32
+_MOST_READING: Final = 256
+_BODY_S: Final = 5.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,7 +83,10 @@ class Reception:
         secret: That nodes and gateways share.
         """
         self._roster, self._keys, self._secret, self._timing = roster, keys, secret, timing
-        self._messages = 0
+        self._acting: collections.Counter[type] = collections.Counter()
+        self._reading: dict[str, asyncio.Timeout] = {}
+        self._used: dict[str, float] = {}
+        """Signatures of the last minute, and when they were used; by nodes only, so that strangers add none."""
 
     async def join(self, request: Request) -> Response:
         """`POST /v1/fleet/join`"""
@@ -94,27 +104,19 @@ class Reception:
         """Carry out what a node asks, and sign the answer."""
         signature = request.headers.get("authorization", "")
         try:
-            check_time(signature)
-        except BadSignature as error:
-            raise Refused(401, error.code, str(error)) from None
-        if self._messages >= _MOST_MESSAGES:
-            raise Refused(503, "busy", "too many nodes ask at once", retry_after_s=1.0)
-        self._messages += 1
-        try:
-            return await self._answered(request, kind, act, signature, await _message_of(request))
-        finally:
-            self._messages -= 1
-
-    async def _answered(self, request: Request, kind: Any, act: Any, signature: str, body: bytes) -> Response:
-        try:
-            check_signed(self._secret, signature, "POST", request.url.path, body)
+            digest = check_head(self._secret, signature, "POST", request.url.path)
         except BadSignature as error:
             refused = Refused(401, error.code, str(error))
-            if error.code == "bad_signature":  # who has another secret is not answered with what this one signs
+            if error.code != "other_clock":  # who has another secret is not answered with what this one signs
                 raise refused from None
             return self._signed(signature, refused.to_dict(), 401)
         try:
-            told = await act(schemas.decoded(body, kind))
+            self._use_once(signature)
+            body = await self._read_body(request, signature)
+            check_body(digest, body)
+            told = await self._carry_out(act, schemas.decoded(body, kind))
+        except BadSignature as error:
+            raise Refused(401, error.code, str(error)) from None
         except JoinRefused as error:
             status = 410 if error.code in ("fenced", "unknown_boot") else 409
             return self._signed(signature, Refused(status, error.code, str(error)).to_dict(), status)
@@ -124,6 +126,51 @@ class Reception:
                 refused = Refused(503, "catalogue_unavailable", str(error), retry_after_s=1.0)
             return self._signed(signature, refused.to_dict(), refused.status)
         return self._signed(signature, msgspec.to_builtins(told), 200)
+
+    def _use_once(self, signature: str) -> None:
+        """Refuse a signature that was used before."""
+        now = time.monotonic()
+        for old in list(itertools.takewhile(lambda each: self._used[each] < now - 2 * CLOCK_S, self._used)):
+            del self._used[old]
+        if signature in self._used:
+            raise JoinRefused("replayed", "this message was sent before; a node signs each of its messages anew")
+        self._used[signature] = now
+
+    async def _read_body(self, request: Request, signature: str) -> bytes:
+        """Return the body of a node's message.
+
+        Raises:
+            Refused: 413 if it is too long, 408 if it does not come in time.
+        """
+        if len(self._reading) >= _MOST_READING:  # nodes send head and body at once: the oldest one is held back
+            oldest = next(iter(self._reading))
+            self._reading.pop(oldest).reschedule(asyncio.get_running_loop().time())
+        body = b""
+        try:
+            async with asyncio.timeout(_BODY_S) as limit:
+                self._reading[signature] = limit
+                async for part in request.stream():
+                    body += part
+                    if len(body) > _MOST_MESSAGE:
+                        raise Refused(413, "too_large", f"a node's message has at most {_MOST_MESSAGE} bytes")
+        except TimeoutError:
+            most = f"within {_BODY_S:g} s" if signature in self._reading else "before another node needed its place"
+            raise Refused(408, "too_slow", f"the body of this message did not come {most}") from None
+        finally:
+            self._reading.pop(signature, None)
+        return body
+
+    async def _carry_out(self, act: Any, asked: Any) -> Leased:
+        """Joins wait for the node that joins. They take no place of a renewal."""
+        kind = type(asked)
+        if self._acting[kind] >= _MOST_MESSAGES:
+            raise Refused(503, "busy", "too many nodes ask at once", retry_after_s=1.0)
+        self._acting[kind] += 1
+        try:
+            told: Leased = await act(asked)
+            return told
+        finally:
+            self._acting[kind] -= 1
 
     def _signed(self, signature: str, told: Any, status: int) -> Response:
         response = json_reply(told, status)
@@ -206,17 +253,3 @@ class Reception:
             raise JoinRefused("unreachable", f"{told}: {error}; --node-url names where it is reached") from None
         finally:
             upstream.abort()
-
-
-async def _message_of(request: Request) -> bytes:
-    """The body of a node's message, which is short.
-
-    Raises:
-        Refused: 413, where it is not.
-    """
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_MESSAGE:
-            raise Refused(413, "too_large", f"a node's message has at most {_MOST_MESSAGE} bytes")
-    return body
