@@ -32,6 +32,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol  # of httptools where t
 
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox.threads import FairThreads
+from groundbox.server.eventloop import SILENCE_S, Watchdog
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CLOSING_S: Final = 5
@@ -190,6 +191,7 @@ def serve(
     keep_alive_s: float = 75.0,
     ws: Literal["none", "websockets-sansio"] = "none",
     stop: asyncio.Event | None = None,
+    silence_s: float = SILENCE_S,
 ) -> None:
     """Answer until SIGINT, SIGTERM or SIGHUP (unless that is ignored, as by nohup), in the main thread.
 
@@ -201,6 +203,7 @@ def serve(
         keep_alive_s: Seconds that a connection without a request is kept. Clients that keep connections for half a
             minute and find them closed lose what they send.
         stop: Ends it, too, when it is set.
+        silence_s: Seconds after which an event loop that hangs ends this process with EXIT_STATUS.
     """
     over_unix = listening.family == socket.AF_UNIX
     config = uvicorn.Config(
@@ -218,7 +221,7 @@ def serve(
         timeout_keep_alive=int(keep_alive_s),
         timeout_graceful_shutdown=_CLOSING_S,
     )
-    asyncio.run(_Server(config, ready, ending, stop).serve(sockets=[listening]))
+    asyncio.run(_Server(config, ready, ending, stop, silence_s).serve(sockets=[listening]))
 
 
 class _Bounded(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
@@ -340,22 +343,28 @@ class _Server(uvicorn.Server):
         ready: Callable[[], None],
         ending: Callable[[], Awaitable[None]] | None,
         stop: asyncio.Event | None,
+        silence_s: float,
     ) -> None:
         super().__init__(config)
         self.should_exit = self.force_exit = False
-        self._ready, self._ending, self._stop = ready, ending, stop
+        self._ready, self._ending, self._stop, self._silence_s = ready, ending, stop, silence_s
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals ask for the end; they are not raised again after it, because it is what was asked for."""
+        """Signals ask for the end; they are not raised again after it, because it is what was asked for.
+
+        As long as they are heard, a loop that hangs ends the process.
+        """
         loop = asyncio.get_running_loop()
         is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # by nohup
         heard = [number for number in _SIGNALS if number != signal.SIGHUP or not is_kept]
         for number in heard:
             loop.add_signal_handler(number, self._end)
+        watchdog = Watchdog(self._silence_s)
         try:
             yield
         finally:
+            watchdog.close()
             for number in heard:
                 loop.remove_signal_handler(number)
 

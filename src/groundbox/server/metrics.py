@@ -15,6 +15,7 @@ from groundbox.execution import Execution, Outcome
 from groundbox.version import own_version
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_LAG_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -55,6 +56,12 @@ class Metrics:
             ["act", "outcome"],
             registry=self._registry,
         )
+        self._lag = Histogram(
+            "groundbox_loop_lag_seconds",
+            "How late the event loop woke up, measured fifty times a second.",
+            buckets=_LAG_BUCKETS,
+            registry=self._registry,
+        )
         build = Gauge("groundbox_build_info", "Which version serves.", ["version"], registry=self._registry)
         build.labels(own_version()).set(1)
 
@@ -79,6 +86,10 @@ class Metrics:
         for warning in execution.warnings:
             if warning.code == "run.host_refused":
                 self._denied.labels("proxy").inc()
+
+    def lagged(self, lag_s: float) -> None:
+        """Count how late the event loop was."""
+        self._lag.observe(lag_s)
 
     def failed(self, kind: str) -> None:
         """Count a failure of the infrastructure, by the code of its refusal."""

@@ -27,6 +27,7 @@ from groundbox.network import Network
 from groundbox.sandbox.process import AsyncProcess
 from groundbox.sandbox.sandbox import AsyncSandbox, is_closed, seed_of
 from groundbox.server.audit import AuditLog
+from groundbox.server.eventloop import keep_measuring
 from groundbox.server.keys import Key, Keys
 from groundbox.server.metrics import Metrics
 from groundbox.server.records import Records
@@ -95,6 +96,7 @@ class Service:
         tasks = [
             asyncio.create_task(self.keys.keep_reading()),
             asyncio.create_task(self.sandboxes.keep_sweeping()),
+            asyncio.create_task(keep_measuring(self.metrics.lagged)),
             asyncio.create_task(self._warm()),
         ]
         try:
