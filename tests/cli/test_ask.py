@@ -203,3 +203,27 @@ def test_a_recording_without_its_files_asks_for_them(command, tmp_path):
 
     assert ran.code == 2
     assert "the recording needs 'big.bin'" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("replies", "code", "why"),
+    [
+        ((("run", "6 * 7"), ("say", "It is 42.")), 0, None),
+        ((("run", "6 * 7"), ("say", "It is 43."), ("say", "It is 43.")), 4, "1 claim of it not shown by any"),
+        ((("say", "It is 43."), ("say", "It is 43.")), 4, "no run ended well"),
+        ((("say", "Quite a lot."),), 4, "no run ended well"),
+        ((("run", "1 / 0"), ("say", "It cannot be done.")), 4, "no run ended well"),
+    ],
+)
+def test_strict_has_an_exit_status_for_an_answer_that_no_run_supports_and_says_so_first(
+    command, tmp_path, replies, code, why
+):
+    file = recording(tmp_path / "r.jsonl", *replies)
+
+    strict, usual = command("ask", "--strict", "--replay", file), command("ask", "--replay", file)
+
+    assert (strict.code, usual.code, strict.stdout) == (code, 0, usual.stdout)
+    warning = f"groundbox: the runs do not support this answer: {why}"
+    assert (warning in strict.stderr) is (why is not None)
+    assert why is None or strict.stderr.index(warning) < strict.stderr.index("── answer")
+    assert "do not support" not in usual.stderr

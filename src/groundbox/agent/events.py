@@ -121,5 +121,11 @@ class Ended:
     dollars: float | None = None
     executions: Sequence[Execution] = dataclasses.field(default=(), repr=False)
 
+    @property
+    def is_supported(self) -> bool:
+        """Return True if some run ended well, and every claim of the answer was compared and has a receipt."""
+        compared = self.ending is Ending.ANSWERED and self.receipts is not None
+        return compared and not self.unsupported and any(self.executions)
+
 
 Event = Replied | Started | Observed | Noticed | Ended

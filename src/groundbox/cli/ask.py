@@ -39,6 +39,7 @@ from groundbox.sandbox.options import Rollback
 
 _NO_ANSWER: Final = 1
 _WE_FAILED: Final = 3
+_NOT_SUPPORTED: Final = 4
 
 
 @click.command()
@@ -62,6 +63,7 @@ _WE_FAILED: Final = 3
 @click.option(
     "--rollback", is_flag=True, help="Go back to the state before a program that fails, its files too, at each failure."
 )
+@click.option("--strict", is_flag=True, help="Exit with 4 if the runs do not support the answer, and say so before it.")
 @takes_sandbox
 @takes_engine
 @click.option(
@@ -82,6 +84,7 @@ def ask(
     max_turns: int,
     branches: int | None,
     rollback: bool,
+    strict: bool,
     asked: Asked,
     *,
     no_engine: bool,
@@ -95,7 +98,8 @@ def ask(
     from what was recorded, it says so. QUESTION and the files may then be left out, and --branches and --rollback are
     as they were then.
 
-    Exits with 0 when there is an answer, 1 when there is none, 2 on bad usage, 3 when groundbox failed.
+    Exits with 0 when there is an answer, 1 when there is none, 2 on bad usage, 3 when groundbox failed, and with
+    --strict 4 when no run ended well, or a claim of the answer is not borne out by any run.
     """
     recording = recording_in(replay)
     if not (question or "").strip() and recording is None:
@@ -121,7 +125,7 @@ def ask(
             make_sandbox=made.asynchronous,
         )
     wanted = question if question and question.strip() else recording.question if recording else ""
-    telling = Telling(out, recorded=recording.observations if recording else {}, as_json=as_json)
+    telling = Telling(out, recorded=recording.observations if recording else {}, as_json=as_json, strict=strict)
     first = transcript.header(
         wanted,
         recording.model if recording else speaker.name,
@@ -141,7 +145,9 @@ def ask(
             raise programs.bad("--file", str(error)) from None
     if ended.ending in (Ending.MODEL, Ending.SANDBOX):
         return _WE_FAILED
-    return 0 if ended.ending is Ending.ANSWERED else _NO_ANSWER
+    if ended.ending is not Ending.ANSWERED:
+        return _NO_ANSWER
+    return _NOT_SUPPORTED if strict and not ended.is_supported else 0
 
 
 async def _converse(

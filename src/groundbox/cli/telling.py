@@ -27,12 +27,13 @@ _MOST_LINES: Final = 24
 class Telling:
     """Tells one conversation: the answer to stdout, all else to stderr; or JSON Lines to stdout."""
 
-    def __init__(self, out: Path | None, *, recorded: Mapping[int, str], as_json: bool) -> None:
+    def __init__(self, out: Path | None, *, recorded: Mapping[int, str], as_json: bool, strict: bool = False) -> None:
         """Args:
         out: Where pictures and files go; None for a temporary folder, made when there is a first one.
         recorded: Run to what was shown of it when the conversation was recorded.
+        strict: Say before the answer that the runs do not support it, if they do not.
         """
-        self._out, self._recorded, self._as_json = out, recorded, as_json
+        self._out, self._recorded, self._as_json, self._strict = out, recorded, as_json, strict
         self._stdout, self._stderr = screens()
         self._colour = sys.stderr.isatty()
         self.differences = 0
@@ -95,6 +96,8 @@ class Telling:
             click.echo(f"groundbox: {one_line(path)} is not written: {one_line(reason)}", err=True)
 
     def _ended(self, ended: Ended) -> None:
+        if self._strict and ended.ending is Ending.ANSWERED and not ended.is_supported:
+            self._say(f"groundbox: the runs do not support this answer: {_lacking(ended)}")
         if ended.answer is not None:
             self._head("answer")
             self._stdout.say(ended.answer)
@@ -132,6 +135,15 @@ class Telling:
         half = _MOST_LINES // 2
         left_out = f"… {len(lines) - 2 * half} lines more, which the model saw …"
         self._quote("\n".join([*lines[:half], left_out, *lines[-half:]]))
+
+
+def _lacking(ended: Ended) -> str:
+    """Return why an answer is not supported."""
+    if not any(ended.executions):
+        return "no run ended well"
+    if ended.receipts is None:
+        return "it was not compared with what they showed"
+    return f"{_count(len(ended.unsupported), 'claim')} of it not shown by any"
 
 
 def _names(written: Written) -> list[str]:
