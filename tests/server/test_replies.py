@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 
 import pytest
 
@@ -11,7 +12,7 @@ from starlette.requests import Request
 
 from groundbox.server.keys import OWNER, Key
 from groundbox.server.refusals import Refused
-from groundbox.server.replies import SSE, ClientGone, Streamed, attended, encoded, with_blanks
+from groundbox.server.replies import SSE, ClientGone, Streamed, attended, encoded, event, line, with_blanks
 from groundbox.server.service import Replies
 
 OTHER = Key(id="other", owner="other")
@@ -385,3 +386,13 @@ def test_a_stream_that_ends_in_the_moment_in_which_its_client_goes_leaves_nothin
     asyncio.run(work())
 
     assert left == []
+
+
+def test_a_line_of_json_is_one_line_for_every_client():
+    text = "".join(map(chr, range(0x3000)))
+
+    told = [line({"text": text}), event("stdout", {"text": text}).partition(b"data: ")[2]]
+
+    for each in told:
+        (only,) = [part for part in each.decode().splitlines() if part]
+        assert json.loads(only) == {"text": text}

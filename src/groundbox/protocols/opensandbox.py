@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import json
 import re
 import shlex
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -32,13 +34,15 @@ from groundbox.execution import Event, Execution
 from groundbox.jupyter.kernel import error_of, notes_of
 from groundbox.limits import Limits
 from groundbox.network import Network
+from groundbox.protocols.fields import Argument, Arguments, Path, Program, Variables, Word
 from groundbox.sandbox import languages
+from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.server import schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
 from groundbox.server.protocol import AtGateway, Nodes, Placing, Rewrite, Scope, WireProtocol, missing_header
 from groundbox.server.refusals import Refused, not_found
-from groundbox.server.replies import SSE, Streamed, encoded, json_reply
+from groundbox.server.replies import SSE, Streamed, encoded, json_reply, on_one_line
 from groundbox.server.sandboxes import Held
 from groundbox.server.service import Ran, Service
 
@@ -48,6 +52,10 @@ _EGRESS_PORT: Final = 18080
 _HEADER: Final = "OPEN-SANDBOX-API-KEY"
 _ENVIRONMENT: Final = re.compile(r"groundbox/([A-Za-z0-9_.-]+)(?::[A-Za-z0-9_.-]+)?")
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)(|k|M|G|T|Ki|Mi|Gi|Ti)")
+_MOST_FILES: Final = 1000
+_MOST_KEPT_CHARS: Final = 64 * 1024
+"""Of the variables of a sandbox, and of its entrypoint and image: what is kept for as long as it lives."""
+_QUANTITY_CHARS: Final = 32
 _UNITS: Final = {"": 1, **{f"{each}": 1000**at for at, each in enumerate("kMGT", 1)}} | {
     f"{each}i": 1024**at for at, each in enumerate("KMGT", 1)
 }
@@ -62,32 +70,32 @@ _PROBE: Final = "/dev/tcp/127.0.0.1/${JUPYTER_PORT:-44771}"
 
 
 class _Image(msgspec.Struct):
-    uri: str = ""
+    uri: Path = ""
 
 
 class _Rule(msgspec.Struct):
-    target: str
+    target: Path
     action: Literal["allow", "deny"] = "allow"
 
 
 class _Policy(msgspec.Struct, rename="camel"):
     default_action: Literal["allow", "deny"] = "deny"
-    egress: list[_Rule] = []
+    egress: Annotated[list[_Rule], msgspec.Meta(max_length=1000)] = []
 
 
 class _CreateAsked(msgspec.Struct, rename="camel"):
     """`POST /sandboxes`. What is not named here is not looked at."""
 
     image: _Image | None = None
-    entrypoint: list[str] = []
+    entrypoint: Arguments = []
     timeout: float | None = None
-    resource_limits: dict[str, str] = {}
-    env: dict[str, str | None] | None = None
-    metadata: dict[str, str] = {}
+    resource_limits: Annotated[dict[Word, Path], msgspec.Meta(max_length=100)] = {}
+    env: Annotated[dict[Word, Argument | None], msgspec.Meta(max_length=1000)] | None = None
+    metadata: Annotated[dict[Path, Path], msgspec.Meta(max_length=1000)] = {}
     network_policy: _Policy | None = None
-    snapshot_id: str | None = None
-    template_id: str | None = None
-    volumes: list[Any] | None = None
+    snapshot_id: Path | None = None
+    template_id: Path | None = None
+    volumes: Annotated[list[Any], msgspec.Meta(max_length=100)] | None = None
 
 
 class _RenewAsked(msgspec.Struct, rename="camel"):
@@ -95,31 +103,34 @@ class _RenewAsked(msgspec.Struct, rename="camel"):
 
 
 class _Context(msgspec.Struct):
-    language: str = "python"
-    id: str | None = None
+    language: Word = "python"
+    id: Word | None = None
 
 
 class _CodeAsked(msgspec.Struct):
     """`POST /code`."""
 
-    code: str
+    code: Program
     context: _Context = msgspec.field(default_factory=_Context)
 
 
 class _CommandAsked(msgspec.Struct):
     """`POST /command`. `timeout` is in milliseconds."""
 
-    command: str | None = None
-    argv: list[str] | None = None
-    cwd: str | None = None
+    command: Program | None = None
+    argv: Arguments | None = None
+    cwd: Path | None = None
     background: bool = False
     timeout: int | None = None
-    envs: dict[str, str] | None = None
+    envs: Variables | None = None
 
 
 class _Uploaded(msgspec.Struct):
-    path: str
+    path: Path
     mode: int | None = None
+
+
+_Folders = Annotated[dict[Path, Any], msgspec.Meta(max_length=_MOST_FILES)]
 
 
 class _State:
@@ -127,12 +138,16 @@ class _State:
 
     Attributes:
         contexts: Language by id.
-        asked: What it was made from, which its descriptions repeat.
+        env: Variables of the environment of its code and commands.
+        notes: Of the run that set them, for the reply to the program after it.
+        image: URI of the image, which descriptions repeat; None if none was named.
     """
 
-    def __init__(self, asked: _CreateAsked) -> None:
-        self.asked, self.count = asked, 0
+    def __init__(self, asked: _CreateAsked, env: Mapping[str, str]) -> None:
+        self.image = asked.image.uri if asked.image else None
+        self.entrypoint, self.env, self.count = asked.entrypoint, env, 0
         self.contexts: dict[str, str] = {}
+        self.notes: Sequence[str] = ()
         self.running: set[str] = set()
 
 
@@ -184,14 +199,18 @@ class OpenSandbox:
         key, asked = _key(request), schemas.decoded(await request.body(), _CreateAsked)
         with self._service.errors():
             options = _options_of(asked, self._service.settings.most)
+            env = _env_of(asked)
         held = self._service.create(key, wire=_WIRE, labels=asked.metadata, total_s=asked.timeout, **options)
-        held.state[_WIRE] = _State(asked)
+        held.state[_WIRE] = _State(asked, env)
         return json_reply(_described(held), 202)
 
     async def listed(self, request: Request) -> Response:
         """`GET /sandboxes?metadata=&state=&page=&pageSize=`"""
         key, query = _key(request), request.query_params
-        wanted = dict(parse_qsl(query.get("metadata", ""), keep_blank_values=True, max_num_fields=64))
+        try:
+            wanted = dict(parse_qsl(query.get("metadata", ""), keep_blank_values=True, max_num_fields=64))
+        except ValueError:
+            raise Refused(400, "invalid_argument", "metadata: has at most 64 names") from None
         states = query.getlist("state")
         there = [each for each in self._service.sandboxes.list(key, wanted) if _WIRE in each.state]
         there = there if not states or "Running" in states else []
@@ -244,7 +263,12 @@ class OpenSandbox:
         with self._service.errors():
             languages.find(language)  # so that an unknown one has its status, and no stream
         state.count += 1
-        events = self._service.stream_in(key, held, asked.code, language=languages.named(language))
+        options: dict[str, Any] = {"language": languages.named(language)}
+        if state.env and options["language"] == "shell":
+            options["env"] = state.env
+        elif state.env and options["language"] in _SET_VARIABLES:
+            options["prepare"] = functools.partial(_set_variables, options["language"], state)
+        events = self._service.stream_in(key, held, asked.code, **options)
         return self._streamed(state, events, count=state.count)
 
     async def command(self, request: Request) -> Response:
@@ -256,7 +280,9 @@ class OpenSandbox:
         if (asked.command is None) == (not asked.argv):
             raise Refused(400, "invalid_argument", "command: one of `command` and `argv` is needed")
         text = asked.command if asked.command is not None else shlex.join(asked.argv or ())
-        options: dict[str, Any] = {"language": "shell", "mode": "command", "cwd": asked.cwd, "env": asked.envs}
+        options: dict[str, Any] = {"language": "shell", "mode": "command", "cwd": asked.cwd}
+        if env := {**state.env, **(asked.envs or {})}:
+            options["env"] = env
         if asked.timeout is not None:
             options["wall_s"] = asked.timeout / 1000
         options = {name: value for name, value in options.items() if value is not None}
@@ -299,9 +325,9 @@ class OpenSandbox:
                 first.result()  # a refusal has its status as long as nothing was sent
             state.running.add(name)
             yield _event("init", text=name)
-            yield _told_of(await first, count)
+            yield _told_of(await first, count, state)
             async for item in events:
-                yield _told_of(item, count)
+                yield _told_of(item, count, state)
         finally:
             state.running.discard(name)
             if not first.done():
@@ -365,10 +391,12 @@ class OpenSandbox:
     async def upload(self, request: Request) -> Response:
         """`POST /files/upload`: pairs of `metadata` and `file`."""
         held = self._held(request)
-        async with request.form(max_files=2000, max_fields=2000) as form:
+        async with request.form(max_files=2 * _MOST_FILES, max_fields=_MOST_FILES) as form:
             metadata, files = form.getlist("metadata"), form.getlist("file")
             if len(metadata) != len(files):
                 raise Refused(400, "invalid_argument", "metadata: each file has its own")
+            if len(files) > _MOST_FILES:
+                raise Refused(400, "invalid_argument", f"file: there may be at most {_MOST_FILES}")
             with self._service.errors(), held.in_use() as box:
                 for each, file in zip(metadata, files, strict=True):
                     text = await each.read() if isinstance(each, UploadFile) else each.encode()
@@ -382,7 +410,7 @@ class OpenSandbox:
         """`GET /files/download?path=`, whole, or the range of bytes that the header `Range` names."""
         with self._service.errors(), self._held(request).in_use() as box:
             data = await box.guest_files.read(_path(request))
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
+        asked = re.fullmatch(r"bytes=(\d{1,18})-(\d{0,18})", request.headers.get("range", ""))
         if asked is None:
             return download(data)
         begin, end = int(asked[1]), min(int(asked[2] or len(data)), len(data) - 1)
@@ -396,7 +424,7 @@ class OpenSandbox:
         """`GET /files/info?path=&path=`"""
         told = {}
         with self._service.errors(), self._held(request).in_use() as box:
-            for path in request.query_params.getlist("path"):
+            for path in _paths(request):
                 entry = await box.guest_files.stat(path)
                 at = _time(entry.modified_s)
                 told[path] = {
@@ -414,7 +442,7 @@ class OpenSandbox:
     async def remove(self, request: Request) -> Response:
         """`DELETE /files?path=` and `DELETE /directories?path=`"""
         with self._service.errors(), self._held(request).in_use() as box:
-            for path in request.query_params.getlist("path"):
+            for path in _paths(request):
                 await box.guest_files.remove(path)
         return Response(status_code=200)
 
@@ -422,7 +450,7 @@ class OpenSandbox:
         """`POST /directories`: an object whose names are paths; owners and modes are not looked at."""
         held, body = self._held(request), await request.body()
         try:
-            asked = msgspec.json.decode(body, type=dict[str, Any])
+            asked = msgspec.json.decode(body, type=_Folders)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(400, "bad_json", f"the body is no object of paths: {error}") from None
         with self._service.errors(), held.in_use() as box:
@@ -447,8 +475,6 @@ def _options_of(asked: _CreateAsked, most: Limits) -> dict[str, Any]:
             raise Refused(400, "not_supported", f"{name}: sandboxes are made afresh here")
     if asked.volumes:
         raise Refused(400, "not_supported", "volumes: no folder of the host is mounted into sandboxes")
-    if asked.env:
-        raise Refused(400, "not_supported", "env: set variables in the code, or by `envs` of a command")
     memory = asked.resource_limits.get("memory")
     limits = Limits(
         wall_s=min(_WALL_S, most.wall_s or _WALL_S),
@@ -467,9 +493,47 @@ def _options_of(asked: _CreateAsked, most: Limits) -> dict[str, Any]:
     return options
 
 
+def _env_of(asked: _CreateAsked) -> dict[str, str]:
+    """Return the variables of a sandbox; one that is null is left out.
+
+    Raises:
+        Refused, InvalidArgument: One cannot be a variable, or what is kept for the sandbox would be too large.
+    """
+    env = {name: value for name, value in (asked.env or {}).items() if value is not None}
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name or "\0" in value:
+            raise InvalidArgument("env", f"cannot contain {name!r}: a name is not empty and has no '=', and no NUL")
+    described = len(asked.image.uri if asked.image else "") + sum(len(each) + 64 for each in asked.entrypoint)
+    for field, chars in (
+        ("env", sum(len(name) + len(value) for name, value in env.items())),
+        ("entrypoint", described),
+    ):
+        if chars > _MOST_KEPT_CHARS:
+            raise Refused(400, "invalid_argument", f"{field}: has at most {_MOST_KEPT_CHARS} characters in all")
+    return env
+
+
+def _in_python(env: str) -> str:
+    return f"__import__('os').environ.update({env})"
+
+
+def _in_javascript(env: str) -> str:
+    return f"void Object.assign(process.env, {env})"
+
+
+_SET_VARIABLES: Final = {"python": _in_python, "javascript": _in_javascript}
+"""Languages whose programs share a process that lives on: its environment is changed from within before each run,
+because the process may have been started again since the last one."""
+
+
+async def _set_variables(language: str, state: _State, box: AsyncSandbox) -> None:
+    execution = await box.run(_SET_VARIABLES[language](json.dumps(state.env)), language=language)
+    state.notes = notes_of(execution)  # such as that the process began afresh; the program's own run has none of them
+
+
 def _quantity(name: str, text: str) -> int:
     """A quantity of Kubernetes in bytes."""
-    found = _QUANTITY.fullmatch(text)
+    found = _QUANTITY.fullmatch(text) if len(text) <= _QUANTITY_CHARS else None
     if found is None:
         raise InvalidArgument(name, f"must be a quantity such as 512Mi or 2Gi, not {text[:50]!r}")
     return int(float(found[1]) * _UNITS[found[2]])
@@ -477,19 +541,19 @@ def _quantity(name: str, text: str) -> int:
 
 def _described(held: Held) -> dict[str, Any]:
     """OpenSandbox's model of a sandbox. One that is there runs; others are not found."""
-    asked = _state(held).asked
+    state = _state(held)
     told: dict[str, Any] = {
         "id": held.id,
         "status": {"state": "Running"},
         "createdAt": _time(held.created),
         "expiresAt": _time(time.time() + held.left_s),
-        "entrypoint": asked.entrypoint or [],
+        "entrypoint": state.entrypoint,
         "metadata": dict(held.labels),
     }
-    return told | ({"image": {"uri": asked.image.uri}} if asked.image else {})
+    return told | ({} if state.image is None else {"image": {"uri": state.image}})
 
 
-def _told_of(item: Event | Ran | None, count: int | None) -> bytes:
+def _told_of(item: Event | Ran | None, count: int | None, state: _State) -> bytes:
     """The daemon's events for one of ours. `count` numbers code; commands have none."""
     if item is None:
         return _event("execution_complete", execution_time=0)
@@ -498,7 +562,8 @@ def _told_of(item: Event | Ran | None, count: int | None) -> bytes:
             return _event("result", results=_results(item.display.data))
         return _event(item.kind, text=item.text) if item.text else b""  # nothing there clears what was shown
     execution, parts = item.execution, []
-    parts += [_event("stderr", text=f"groundbox: {each}\n") for each in notes_of(execution)]
+    parts += [_event("stderr", text=f"groundbox: {each}\n") for each in (*state.notes, *notes_of(execution))]
+    state.notes = ()
     if execution.value is not None and count is not None:
         parts.append(_event("result", results=_results(execution.value)))
     if count is not None:
@@ -511,9 +576,8 @@ def _told_of(item: Event | Ran | None, count: int | None) -> bytes:
 
 
 def _event(kind: str, **fields: Any) -> bytes:
-    """An event, as a line with its prefix: both clients read lines, and JSON has no line break."""
-    told = {"type": kind, **fields, "timestamp": round(time.time() * 1000)}
-    return b"data: " + encoded(told) + b"\n\n"
+    """Return an event as one line with its prefix: both clients read lines."""
+    return b"data: " + on_one_line({"type": kind, **fields, "timestamp": round(time.time() * 1000)}) + b"\n\n"
 
 
 def _results(bundle: Mapping[str, Any]) -> dict[str, Any]:
@@ -541,6 +605,13 @@ def _mode(digits: int) -> int:
         return int(str(digits), 8) & 0o777
     except ValueError:
         raise InvalidArgument("mode", f"must be octal digits such as 644, not {digits}") from None
+
+
+def _paths(request: Request) -> list[str]:
+    paths = request.query_params.getlist("path")
+    if len(paths) > _MOST_FILES:
+        raise Refused(400, "invalid_argument", f"path: there may be at most {_MOST_FILES}")
+    return paths
 
 
 def _path(request: Request) -> str:

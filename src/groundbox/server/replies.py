@@ -168,13 +168,27 @@ class Streamed(Response):
 
 
 def event(kind: str, data: Any) -> bytes:
-    """One server-sent event (WHATWG HTML, 9.2.5); JSON has no line break that would end it."""
-    return b"event: " + kind.encode("ascii") + b"\ndata: " + encoded(data) + b"\n\n"
+    """Return one server-sent event (WHATWG HTML, 9.2.5)."""
+    return b"event: " + kind.encode("ascii") + b"\ndata: " + on_one_line(data) + b"\n\n"
 
 
 def line(data: Any) -> bytes:
-    """One line of JSON."""
-    return encoded(data) + b"\n"
+    """Return one line of JSON."""
+    return on_one_line(data) + b"\n"
+
+
+def on_one_line(data: Any) -> bytes:
+    """Return JSON that every client reads as one line.
+
+    JSON escapes all line breaks but three, which `str.splitlines` of Python knows, and so `iter_lines` of httpx.
+    """
+    told = encoded(data)
+    for char, escaped in _LINE_BREAKS:
+        told = told.replace(char, escaped)
+    return told
+
+
+_LINE_BREAKS: Final = tuple((each.encode(), b"\\u%04x" % ord(each)) for each in "\x85\u2028\u2029")
 
 
 async def reply_of(value: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
