@@ -17,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -24,6 +25,7 @@ import pytest
 from groundbox.server.application import application
 from groundbox.server.keys import OWNER, Keys, KeyStore, Quotas
 from groundbox.server.protocol import installed
+from groundbox.server.refusals import Refused
 from groundbox.server.service import Service
 from groundbox.server.settings import Settings
 from groundbox.server.wires.e2b import access
@@ -729,6 +731,61 @@ async def test_an_address_that_nobody_can_have_signed_is_not_hashed(monkeypatch,
     answer = await answer_of(app, "/files", params={**signed("a.txt", token), **changed})
 
     assert (answer.status_code, counted.calls) == (status, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "operation", "user"),
+    [
+        ("/w/main.py:write:report.csv", "read", "user"),
+        ("/w/a:read:b", "write", ""),
+        ("", "write", "read"),
+        ("a:read:user:read", "read", ""),
+        (":read:write:", "write", "read"),
+    ],
+)
+def test_a_signed_text_is_good_for_one_path_and_one_operation(path, operation, user):
+    token = "gbs_token"
+    text = f"{path}:{operation}:{user}:{token}"
+    signature = "v1_" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    parts = text.split(":")
+    good = set()
+    for first in range(1, len(parts)):
+        for second in range(first + 1, len(parts)):
+            other, does, name = ":".join(parts[:first]), parts[first], ":".join(parts[first + 1 : second])
+            query = urlencode({"path": other, "username": name, "signature": signature}).encode()
+            with contextlib.suppress(Refused):
+                if access._Signed.of({"read": "GET", "write": "POST"}.get(does, "PUT"), query).is_by(token):
+                    good.add((other, does, name))
+
+    assert good == {(path, operation, user)}
+
+
+@pytest.mark.parametrize("name", ["path", "username", "signature", "signature_expiration"])
+async def test_a_signed_address_has_each_parameter_once(name):
+    app, _, token = application_with_sandboxes(3)
+    good = signed("a.txt", token, "99999999999")
+
+    once = await answer_of(app, "/files", params=good)
+    twice = await answer_of(
+        app, "/files", params=[*good.items(), (name, "/etc/passwd" if name == "path" else good[name])]
+    )
+
+    assert once.status_code != 401
+    assert (twice.status_code, "each of its parameters once" in twice.text) == (401, True)
+
+
+async def test_a_link_to_read_whose_path_has_colons_writes_no_other_file():
+    app, _, token = application_with_sandboxes(1)
+    link = signed("/home/user/main.py:write:report.csv", token)
+    other = {**link, "path": "/home/user/main.py", "username": "report.csv:read:user"}
+
+    as_signed = await answer_of(app, "/files", params=link)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        as_other = await client.post("/files", params=other, content=b"owned")
+
+    assert as_signed.status_code != 401
+    assert as_other.status_code == 401
+    assert "cannot contain ':'" in as_other.text
 
 
 async def test_wrong_signatures_are_bounded_over_time_and_good_ones_are_not(monkeypatch):

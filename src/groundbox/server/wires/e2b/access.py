@@ -42,6 +42,7 @@ DATA_PLANE: Final = re.compile(
 )
 _TOKENS: Final = ("x-access-token", "e2b-traffic-access-token")
 _SIGNATURE: Final = re.compile(r"v1_([A-Za-z0-9+/]{43})=?")
+_SIGNED_NAMES: Final = ("path", "username", "signature_expiration", "signature")
 _EXPIRES: Final = re.compile(r"[0-9]{0,11}")
 _NAMED_BY_HOST: Final = re.compile(r"\d{1,5}-([0-9A-Za-z]{1,64})\.")
 _MOST_PATH_CHARS: Final = 4096
@@ -120,7 +121,9 @@ def admission(service: Service) -> Callable[[dict[str, Any], Mapping[str, str]],
         elif path == "/files" and b"signature=" in query:
             host = _NAMED_BY_HOST.match(headers.get("host", ""))
             sandbox_id = headers.get("e2b-sandbox-id") or (host[1] if host else "")
-            held = _find_signer(service, _Signed.of(scope["method"], query), sandbox_id, tries)
+            signed = _Signed.of(scope["method"], query)
+            held = _find_signer(service, signed, sandbox_id, tries)
+            scope["groundbox.e2b.path"] = signed.path
         else:
             return None
         scope["groundbox.e2b"] = held
@@ -141,12 +144,18 @@ def _with_token(service: Service, token: str, sandbox_id: str) -> Held:
 class _Signed:
     """A signed address, taken apart.
 
+    SDKs sign `PATH:OPERATION:USER:TOKEN[:EXPIRES]` and escape nothing. Only the path may contain ':': OPERATION is one
+    of two words, USER must have no ':', and neither tokens nor times have one. One signed text is therefore good for
+    one path and one operation, if each parameter is sent once.
+
     Attributes:
+        path: The only one that this address is good for.
         begun: The hash of all that stands before the token.
         expires: What stands after it; "" for nothing.
         digest: What the whole hash has to be.
     """
 
+    path: str
     begun: Any
     expires: str
     digest: bytes
@@ -162,15 +171,19 @@ class _Signed:
             given = parse_qs(query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
         except ValueError:
             raise Refused(401, "unauthorized", "the signed address has too many parameters") from None
+        if any(len(given.get(name, [])) > 1 for name in _SIGNED_NAMES):
+            told = "the signed address must have each of its parameters once"
+            raise Refused(401, "unauthorized", told)
         operation = {"GET": "read", "POST": "write"}.get(method)
-        path, user, expires, signature = (
-            given.get(name, [""])[0] for name in ("path", "username", "signature_expiration", "signature")
-        )
+        path, user, expires, signature = (given.get(name, [""])[0] for name in _SIGNED_NAMES)
         found = _SIGNATURE.fullmatch(signature)
         if operation is None or found is None or _EXPIRES.fullmatch(expires) is None:
             raise Refused(401, "unauthorized", "the signature of this address is for another operation, or malformed")
         if len(path) > _MOST_PATH_CHARS or len(user) > _MOST_USER_CHARS:
             raise Refused(414, "bad_path", f"a signed path must have at most {_MOST_PATH_CHARS} characters")
+        if ":" in user:
+            told = "the user name of a signed address cannot contain ':'; the address would be good for other paths"
+            raise Refused(401, "unauthorized", told)
         if expires and int(expires) < time.time():
             raise Refused(401, "unauthorized", "the signature of this address has expired")
         try:
@@ -178,7 +191,7 @@ class _Signed:
         except binascii.Error:
             raise Refused(401, "unauthorized", "the signature of this address is malformed") from None
         signed = f"{path}:{operation}:{user}:".encode("utf-8", "surrogatepass")
-        return cls(hashlib.sha256(signed), expires, digest)
+        return cls(path, hashlib.sha256(signed), expires, digest)
 
     def is_by(self, token: str) -> bool:
         """Return whether this token has signed it. Nothing that a caller chose the length of is hashed here."""
@@ -232,6 +245,12 @@ def asked_for(service: Service, request: Request) -> tuple[Key, Held, State]:
     if held.closed:
         raise gone(held.id)
     return key, held, state_of(held)
+
+
+def path_of(request: Request) -> str:
+    """Return the path that an address of a file names; of a signed address, the path that was signed."""
+    signed: str | None = request.scope.get("groundbox.e2b.path")
+    return request.query_params.get("path", "") if signed is None else signed
 
 
 class DataRoute(Route):

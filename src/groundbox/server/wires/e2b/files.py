@@ -34,7 +34,7 @@ from groundbox.server.replies import json_reply
 from groundbox.server.sandboxes import Held
 from groundbox.server.schemas import Path, Word, read
 from groundbox.server.service import Service
-from groundbox.server.wires.e2b.access import HOME, DataRoute, State, asked_for
+from groundbox.server.wires.e2b.access import HOME, DataRoute, State, asked_for, path_of
 from groundbox.server.wires.e2b.connectrpc import RpcError, only_message, streaming, unary
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ class Files:
         _, held, state = asked_for(self._service, request)
 
         async def work() -> Response:
-            path = await self._path(held, state, request.query_params.get("path", ""))
+            path = await self._path(held, state, path_of(request))
             entry = await held.box.guest_files.stat(path)
             if entry.kind != "file":
                 raise RpcError("invalid_argument", f"path {path!r} is a directory, or no regular file")
@@ -142,7 +142,7 @@ class Files:
     async def write(self, request: Request) -> Response:
         """`POST /files`: a form of files, or the bytes of one."""
         _, held, state = asked_for(self._service, request)
-        given = request.query_params.get("path", "")
+        given = path_of(request)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         files: list[tuple[str, bytes]] = []
         if kind == "multipart/form-data":
