@@ -21,6 +21,45 @@ def test_a_key_in_the_address_goes_into_the_cookie_and_out_of_the_address(server
     assert '<body class="console">' in page.text
 
 
+LINK = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html,*/*"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_direct"),
+    [
+        ({**LINK, "Sec-Fetch-Site": "none"}, True),
+        ({**LINK, "Sec-Fetch-Site": "same-origin"}, True),
+        ({**LINK, "Sec-Fetch-Site": "cross-site"}, False),
+        ({**LINK, "Sec-Fetch-Site": "same-site"}, False),
+        ({"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}, False),
+        ({"Accept": "*/*"}, True),
+    ],
+)
+def test_a_link_on_another_page_logs_nobody_in_without_a_click(server, headers, is_direct):
+    with server.client(token=None) as client:
+        answer = client.get("/", params={"token": server.token}, headers=headers)
+        unknown = client.get("/", params={"token": '"><b>wrong'}, headers=headers)
+
+    assert ("set-cookie" in answer.headers) == is_direct
+    assert answer.status_code == (303 if is_direct else 200)
+    assert (f'value="{server.token}"' in answer.text) == (not is_direct)
+    assert (unknown.status_code, "<b>" in unknown.text) == (401, False)
+
+
+def test_an_address_does_not_replace_the_key_that_somebody_is_logged_in_with(server):
+    with server.client() as owner:
+        other = owner.post("/v1/keys", json={"owner": "mallory"}).json()["key"]
+    address = {**LINK, "Sec-Fetch-Site": "none"}
+    with server.client(token=None) as client:
+        answers = [
+            client.get("/", params={"token": key}, headers={**address, "Cookie": f"groundbox_key={cookie}"})
+            for key, cookie in ((other, server.token), (server.token, server.token), (other, "expired-or-wrong-key"))
+        ]
+
+    assert ["set-cookie" in each.headers for each in answers] == [False, True, True]
+    assert "You are logged in with another key." in answers[0].text
+
+
 @pytest.mark.parametrize("cookie", [None, "groundbox_key=wrong", "groundbox_key="])
 def test_without_a_key_there_is_a_login_and_nothing_else(server, cookie):
     headers = {"Cookie": cookie} if cookie else {}

@@ -20,6 +20,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import html
 import re
 import secrets
 from collections.abc import Sequence
@@ -117,11 +118,13 @@ class _Console:
     async def page(self, request: Request) -> Response:
         """`GET /`. A key in the address goes into the cookie, and out of the address, the history and what is copied.
 
-        Whoever has neither is asked for a key.
+        Anybody can put a link with a key of their own on a page. A browser that did not get the address from its user,
+        or is logged in with another key, is therefore asked for a click first. Without any key, the page is the login.
         """
         token = request.query_params.get("token")
         if token is not None:
-            return await self._enter(request, token)
+            doubt = await self._doubt(request, token)
+            return await self._enter(request, token) if not doubt else _document("login.html", told=doubt, key=token)
         problem = await self._problem(request.cookies.get(COOKIE))
         return _document("index.html") if problem is None else _document("login.html")
 
@@ -151,6 +154,22 @@ class _Console:
         is_https = request.url.scheme == "https"
         answer.set_cookie(COOKIE, token, path="/", httponly=True, samesite="strict", secure=is_https)
         return answer
+
+    async def _doubt(self, request: Request, token: str) -> str:
+        """Return why the user must confirm the key of an address; "" if there is no need.
+
+        Browsers send no `Sec-Fetch-Site` to a server that they reach by plain HTTP on another machine.
+        """
+        if await self._problem(token) is not None:
+            return ""  # nobody is logged in with it
+        logged_in = request.cookies.get(COOKIE)
+        if logged_in and logged_in != token and await self._problem(logged_in) is None:
+            return "You are logged in with another key. Log in with the key of this address only if it is yours."
+        site = request.headers.get("sec-fetch-site", "")
+        is_program = not site and "text/html" not in request.headers.get("accept", "")
+        if site in ("none", "same-origin") or is_program:
+            return ""
+        return "Log in with the key of this address only if you trust who gave you the address."
 
     async def _problem(self, token: str | None) -> Refused | None:
         """Why a key does not let in, or None."""
@@ -195,10 +214,10 @@ async def _icon(request: Request) -> Response:
     return Response(_file("icon.svg").data, media_type=_KINDS["svg"])
 
 
-def _document(name: str, *, status: int = 200, told: str = "") -> Response:
-    """A page of ours; `told` is a sentence of ours, too."""
+def _document(name: str, *, status: int = 200, told: str = "", key: str = "") -> Response:
+    """Return a page of ours. `told` is a sentence of ours; `key` is what the field of the login begins with."""
     nonce = secrets.token_urlsafe(16)
-    text = _text(name).replace("{{nonce}}", nonce).replace("{{told}}", told)
+    text = _text(name).replace("{{nonce}}", nonce).replace("{{told}}", told).replace("{{key}}", html.escape(key))
     headers = {
         "Content-Security-Policy": _PAGE_POLICY.format(nonce=nonce),
         "X-Frame-Options": "DENY",
