@@ -20,9 +20,9 @@ _PR_SET_DUMPABLE = 4
 _WNOTHREAD = 0x20000000
 _ROUNDS = 100
 _PAUSE_S = 0.0002
-_REAP_MS = 200
 PATIENCE_S = 0.35
 """From an interrupt to the end of who does not heed it. The host would soon end the whole sandbox."""
+_INTERRUPT, _ENDED = b"i", b"e"
 _HANDLED = {signal.SIGINT, signal.SIGPIPE, signal.SIGTERM, signal.SIGXFSZ}
 
 
@@ -45,6 +45,7 @@ class Children:
         self._guarded = guarded
         self._residents: dict[int, int | None] = {}
         self._supervisors: set[int] = set()
+        self._unseen: set[int] = set()
         self._awaited: dict[int, int | None] = {}
 
     @property
@@ -82,6 +83,10 @@ class Children:
         """Let this child, and all that descends from it, live on when a program ends."""
         self._supervisors.add(supervisor)
 
+    def spare_unseen(self, pid: int, *, spared: bool = True) -> None:
+        """Let a child that no wait sees live on when a program ends (pristine.py), or no longer."""
+        (self._unseen.add if spared else self._unseen.discard)(pid)
+
     def reap_supervisors(self) -> None:
         """Forget those that have ended. A cell may have reaped them."""
         for pid in tuple(self._supervisors):
@@ -111,20 +116,27 @@ class Children:
 
     def wait_patiently(self, child: int, interrupts: "Interrupts") -> Exit:
         """Reap until `child` has ended. Interrupts go to its group, which is ended when it does not heed them."""
-        self._awaited = {child: None}
+        self.expect(child)
         waiter = os.pidfd_open(child)
         poll = select.poll()
         poll.register(waiter, select.POLLIN)
         poll.register(interrupts.descriptor, select.POLLIN)
         try:
-            while not any(descriptor == waiter for descriptor, _ in poll.poll(interrupts.left_ms(_REAP_MS))):
+            while not any(descriptor == waiter for descriptor, _ in poll.poll(interrupts.left_ms())):
                 if interrupts.came():
                     _signal_group(child, signal.SIGINT)
                 if interrupts.ignored():
                     _signal_group(child, signal.SIGKILL)
-                self._reap()
         finally:
             os.close(waiter)
+        return self.end_of(child)
+
+    def expect(self, child: int) -> None:
+        """Keep the status of `child` for `end_of` if `reap` gets it."""
+        self._awaited = {child: None}
+
+    def end_of(self, child: int) -> Exit:
+        """Wait until the expected `child` has ended, and return how."""
         status = self._awaited.pop(child)
         return self.wait_for(child) if status is None else exit_of(status)
 
@@ -164,7 +176,7 @@ class Children:
 
         Something that forks as fast as it is killed has all ended with it.
         """
-        if self.has_residents:
+        if self.has_residents or self._unseen:
             for turn in range(_ROUNDS):
                 others = self._others()
                 if not others:
@@ -173,12 +185,12 @@ class Children:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 time.sleep(_PAUSE_S * turn)
-                self._reap()
+                self.reap()
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
 
     def _others(self) -> list[int]:
-        spared = {1, *self._residents}
+        spared = {1, *self._residents, *self._unseen}
         found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid not in spared]
         return [pid for pid in found if not self._is_supervised(pid)] if self._supervisors else found
 
@@ -197,7 +209,8 @@ class Children:
                 return True
         return False
 
-    def _reap(self) -> None:
+    def reap(self) -> None:
+        """Reap every child that has ended. Orphans of the sandbox become children of this process, too."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 self._note(*ended)
@@ -244,28 +257,38 @@ def interrupt(child: int) -> None:
 
 
 class Interrupts:
-    """While it is entered, the worker's interrupts come to `descriptor` instead of to the worker itself."""
+    """While it is entered, `descriptor` becomes readable for each interrupt of the worker and each end of a child.
 
-    def __init__(self) -> None:
+    Orphans of a program become children of process 1. They are reaped at once, so that they do not use up the number
+    of processes that the sandbox may have.
+    """
+
+    def __init__(self, children: Children) -> None:
+        self._children = children
         self.descriptor = -1
         self.first_at: float | None = None
         self._writer = -1
 
     def __enter__(self) -> "Interrupts":
         self.descriptor, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._before = signal.signal(signal.SIGINT, self._note)
+        self._before = [(number, signal.signal(number, self._note)) for number in (signal.SIGINT, signal.SIGCHLD)]
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before:
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
         os.close(self.descriptor)
         os.close(self._writer)
 
     def came(self) -> bool:
-        """Whether there was one since this was last asked."""
+        """Reap children that ended since the last call; return whether there was an interrupt."""
         try:
-            os.read(self.descriptor, 4096)
+            happened = os.read(self.descriptor, 4096)
         except BlockingIOError:
+            return False
+        if _ENDED in happened:
+            self._children.reap()
+        if _INTERRUPT not in happened:
             return False
         self.first_at = self.first_at or time.monotonic()
         return True
@@ -274,15 +297,15 @@ class Interrupts:
         """Whether the first one was too long ago."""
         return self.first_at is not None and time.monotonic() - self.first_at > PATIENCE_S
 
-    def left_ms(self, otherwise: int | None) -> int | None:
-        """Until it will be ignored."""
+    def left_ms(self) -> int | None:
+        """Until it will be ignored; None if there was none."""
         if self.first_at is None:
-            return otherwise
+            return None
         return max(0, int((self.first_at + PATIENCE_S - time.monotonic()) * 1000)) + 1
 
     def _note(self, number: int, frame: object) -> None:
         with contextlib.suppress(BlockingIOError):
-            os.write(self._writer, b".")
+            os.write(self._writer, _INTERRUPT if number == signal.SIGINT else _ENDED)
 
 
 def _signal_group(leader: int, number: signal.Signals) -> None:

@@ -111,7 +111,7 @@ class Commands:
                 unused.callback(spare.end)
             children.close_memory(True)
             try:
-                with Interrupts() as interrupts:
+                with Interrupts(children) as interrupts:
                     if spare is not None and self._is_used(spare, places):
                         unused.pop_all()
                         spare.close()
@@ -215,7 +215,7 @@ class _Places:
             self._path = name
         else:
             self._path = os.path.join(self._private(), name)
-            self._made = _create(self._path, data)
+            self._made = create_file(self._path, data)
 
     def stdin(self) -> int:
         """The program as standard input. Closed by `clear`."""
@@ -267,9 +267,9 @@ class _Places:
     def _in_workdir(self, name: str, data: bytes) -> bool:
         """Whether the file lies there now, be it that it did before."""
         try:
-            self._made = _create(name, data)
+            self._made = create_file(name, data)
         except FileExistsError:
-            return _is(name, data)
+            return has_bytes(name, data)
         return True
 
     def _private(self) -> str:
@@ -278,7 +278,8 @@ class _Places:
         return self._folder
 
 
-def _create(path: str, data: bytes) -> tuple[int, int]:
+def create_file(path: str, data: bytes) -> tuple[int, int]:
+    """Write a new file; its device and inode. Raises OSError, FileExistsError if something is there."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o700)
     try:
         _write(descriptor, data)
@@ -297,8 +298,8 @@ def _write(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _is(path: str, data: bytes) -> bool:
-    """Whether a regular file there holds just these bytes."""
+def has_bytes(path: str, data: bytes) -> bool:
+    """Return whether a regular file there holds just these bytes."""
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode) or found.st_size != len(data):
         return False

@@ -91,7 +91,7 @@ class Residents:
                 if limits is not None:
                     self._set_limits(limits["cpu_s"], limits["private_bytes"])
         self._children.keep(pid)
-        self._living[order["name"]] = resident = _Resident(pid, ours)
+        self._living[order["name"]] = resident = _Resident(pid, ours, self._children)
         return resident
 
     def _end(self, name: str) -> Exit:
@@ -109,8 +109,9 @@ class Residents:
 
 
 class _Resident:
-    def __init__(self, pid: int, sock: socket.socket) -> None:
+    def __init__(self, pid: int, sock: socket.socket, children: Children) -> None:
         self.pid = pid
+        self._children = children
         self.was_interrupted = False
         self._socket = sock
         self._socket.setblocking(False)
@@ -121,7 +122,7 @@ class _Resident:
         """Ask, pass on what it shows, and give its answer; None when it has ended or is to be ended."""
         self._drop_stale()
         question = {"id": order["id"], "source": order["source"], "filename": order["filename"]}
-        with Interrupts() as interrupts:
+        with Interrupts(self._children) as interrupts:
             answer = self._talk(memoryview(json.dumps(question).encode("ascii") + b"\n"), order["id"], interrupts, send)
         self.was_interrupted = interrupts.first_at is not None
         if answer is not None:
@@ -133,7 +134,7 @@ class _Resident:
         poll.register(interrupts.descriptor, select.POLLIN)
         while True:
             poll.register(self._socket, select.POLLIN | (select.POLLOUT if left else 0))
-            events = dict(poll.poll(interrupts.left_ms(None)))
+            events = dict(poll.poll(interrupts.left_ms()))
             if interrupts.came():
                 self._interrupt()
             if interrupts.ignored():

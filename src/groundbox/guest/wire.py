@@ -89,6 +89,10 @@ class Wire:
         self.send(frame)
         _wait_until_read(self._socket.fileno(), "TIOCOUTQ")
 
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
     def _exactly(self, count: int) -> bytes:
         parts = []
         while count:

@@ -4,7 +4,8 @@ Everything it says is a claim, since a cell runs in this very process and can sa
 The host takes facts (how the process ended, what it used, which files are there) from the kernel.
 
 Between runs SIGINT is ignored; the template set it so.
-A cell runs here, in process 1 of the sandbox, so that its variables live on. A script runs in a child:
+A cell runs here, in process 1 of the sandbox, so that its variables live on. A script runs in a child, which is
+forked from a process that has run no cell (pristine.py):
 it has a `__main__` of its own, ordinary signals and a real exit status, and when it ends, what it left
 running is ended too. A command is the same with another program than Python; a resident is such a program that stays,
 and keeps the state of its language's cells. A started process lives beside all of them, below a supervisor
@@ -21,15 +22,18 @@ from collections.abc import Callable, Mapping
 from os import _exit, getpid  # by these names, because programs set `os._exit` to what they like
 from typing import Any, NoReturn
 
-from .children import Children, interrupt, outcome
+from .children import Children, Interrupts, interrupt, outcome
 from .claims import checked_failure, checked_observed
 from .command import Commands
 from .files import Files
 from .outside import Outside
 from .parking import Parking
+from .pristine import Pristine
 from .processes import Processes
+from .programfile import ProgramFile
 from .python import (
     machine,
+    orphans,
     remote_tests,  # noqa: F401  # loaded here for those who judge programs; a worker finds no file of it
 )
 from .python.imports import profile_for
@@ -41,6 +45,8 @@ from .wire import HostGone, Wire, framed
 
 _READY = framed({"ev": "ready"})
 LimitSetter = Callable[[float | None, int | None], None]
+_RUNS_HERE = frozenset({"cell", "call", "calls", "sql"})
+"""Kinds of runs whose programs change this process."""
 Mode = Callable[[dict[str, Any], list[int]], dict[str, Any]]
 """Carries out one kind of run: takes the order and its descriptors, gives what `done` says."""
 
@@ -76,6 +82,7 @@ class Worker:
         self._residents = Residents(self._children, self._wire.send, set_limits)
         self._commands = Commands(self._children, self._wire.send, apart)
         self._processes = Processes(self._children, set_limits)
+        self._pristine = Pristine(self._children, self._begin_script)
         self._workdir = workdir
         self._outside = Outside(temporary)
         self._is_copied = False
@@ -86,7 +93,7 @@ class Worker:
             "cell": self._run_cell,
             "call": self._run_cell,
             "calls": self._run_calls,
-            "script": self._run_script,
+            "script": self._run_script_here,
             "command": self._commands.run,
             "resident": self._residents.run,
             "sql": self._run_sql,
@@ -177,21 +184,33 @@ class Worker:
         return self._processes.start(order, descriptors)
 
     def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        if order["mode"] != "command":
+        mode = order["mode"]
+        if mode != "command":
             self._commands.spares.drop()
+        if mode in _RUNS_HERE and not order.get("last") and not self._is_copied:
+            self._pristine.begin(order["limits"].get("process_count"), [self._socket])
+        if mode == "script" and self._pristine.is_there:
+            answer = self._run_script(order, descriptors, self._pristine)
+            if answer is not None:
+                return answer
+        self._prepare(order)
+        if not order.get("tools"):
+            return self._modes[mode](order, descriptors)
+        self._attach_tools(descriptors.pop())
+        try:
+            return self._modes[mode](order, descriptors)
+        finally:
+            self._tools.detach()
+
+    def _prepare(self, order: dict[str, Any]) -> None:
+        """Set the limits and the streams of the process that runs the program."""
         limits = order["limits"]
         self._set_limits(limits["cpu_s"], limits["private_bytes"])
         machine.limit(limits.get("memory_bytes"))
+        orphans.allow(limits.get("process_count"))
         for stream in (sys.__stdout__, sys.__stderr__):
             if stream is not None and stream.line_buffering != order["stream"]:
                 stream.reconfigure(line_buffering=order["stream"])
-        if not order.get("tools"):
-            return self._modes[order["mode"]](order, descriptors)
-        self._attach_tools(descriptors.pop())
-        try:
-            return self._modes[order["mode"]](order, descriptors)
-        finally:
-            self._tools.detach()
 
     def _attach_tools(self, descriptor: int) -> None:
         """Let the program call the host's tools, by the module `tools`, for as long as this run takes."""
@@ -229,33 +248,65 @@ class Worker:
         result: dict[str, Any] = self._sql.run(order, descriptors)
         return result
 
-    def _run_script(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        self._cells.environment_packages = order.get("packages", {})
-        tracing = _tracing(order, descriptors)
+    def _run_script(
+        self, order: dict[str, Any], descriptors: list[int], pristine: Pristine | None = None
+    ) -> dict[str, Any] | None:
+        """Run a script in a child of the pristine process or of this one; None if the pristine process is gone."""
         self._core, self._observed = "", []
+        file = ProgramFile(order)
         reader, writer = os.pipe2(os.O_CLOEXEC)
         self._children.close_memory(True)
         # An interrupt that comes now is kept until both know what to do with it: here to hand it on, there to raise.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            try:
+                if pristine is not None:
+                    child = pristine.start(order, [*descriptors, writer])
+                else:
+                    child = self._fork_script(order, descriptors, reader, writer)
+            finally:
+                os.close(writer)
+            if child is None:
+                return None
+            if self._tools is not None:
+                self._tools.leave()
+            self._children.expect(child)
+            with Interrupts(self._children) as interrupts:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+                error = self._relay(reader, child, interrupts)
+                ended = self._children.end_of(child) if pristine is None else pristine.end_of(child)
+            self._children.end_leftovers(child)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            os.close(reader)
+            self._children.close_memory(False)
+            file.remove()
+        return {**outcome(ended, error), "core": self._core, "observed": self._observed}
+
+    def _run_script_here(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        answer = self._run_script(order, descriptors)
+        assert answer is not None
+        return answer
+
+    def _fork_script(self, order: dict[str, Any], descriptors: list[int], reader: int, writer: int) -> int:
+        """Start a script from this process, which has run no cell, or could not be copied before the first one."""
+        tracing = _tracing(order, descriptors)
         child = os.fork()
         if child == 0:
             self._children.close_memory(False)
             os.close(reader)
             self._be_script(order, descriptors, writer, tracing)
-        os.close(writer)
-        if self._tools is not None:
-            self._tools.leave()
-        before = signal.signal(signal.SIGINT, lambda number, frame: interrupt(child))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         if tracing is not None:
             tracing.release()
-        error = self._relay(reader, child)
-        os.close(reader)
-        ended = self._children.wait_for(child)
-        signal.signal(signal.SIGINT, before)
-        self._children.end_leftovers(child)
-        self._children.close_memory(False)
-        return {**outcome(ended, error), "core": self._core, "observed": self._observed}
+        return child
+
+    def _begin_script(self, order: dict[str, Any], descriptors: list[int]) -> NoReturn:
+        """Be a script that the pristine process has started."""
+        *descriptors, writer = descriptors
+        self._prepare(order)
+        if order.get("tools"):
+            self._attach_tools(descriptors.pop())
+        self._be_script(order, descriptors, writer, _tracing(order, descriptors))
 
     def _run_calls(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._cells.environment_packages = order.get("packages", {})
@@ -285,8 +336,11 @@ class Worker:
         watch.begin()
         return watch
 
-    def _be_script(self, order: dict[str, Any], descriptors: list[int], writer: int, tracing: Tracing | None) -> None:
+    def _be_script(
+        self, order: dict[str, Any], descriptors: list[int], writer: int, tracing: Tracing | None
+    ) -> NoReturn:
         code = 1
+        self._cells.environment_packages = order.get("packages", {})
         try:
             os.setpgid(0, 0)
             if descriptors:
@@ -303,6 +357,7 @@ class Worker:
             run_script(
                 order["source"],
                 filename=order["filename"],
+                file=order["file"],
                 argv=order["argv"],
                 report=lambda item: _write_line(channel, item),
                 tracing=tracing,
@@ -313,19 +368,20 @@ class Worker:
         finally:
             _exit(code)
 
-    def _relay(self, reader: int, child: int) -> dict[str, Any] | None:
-        """Pass on what the script reports until every copy of the pipe is closed or the script has ended."""
+    def _relay(self, reader: int, child: int, interrupts: Interrupts) -> dict[str, Any] | None:
+        """Pass on what the script reports until it has ended, and interrupts to it."""
         error, rest = None, b""
         waiter = os.pidfd_open(child)
+        watched = [reader, interrupts.descriptor, waiter]
         try:
-            ended = False
-            while True:
-                watched = [reader] if ended else [reader, waiter]
-                ready = select.select(watched, [], [], 0 if ended else None)[0]
+            while watched:
+                ready = select.select(watched, [], [], None if waiter in watched else 0)[0]
+                if interrupts.descriptor in ready and interrupts.came():
+                    interrupt(child)
                 if reader in ready:
                     data = os.read(reader, 1 << 20)
                     if not data:
-                        break
+                        watched.remove(reader)
                     *lines, rest = (rest + data).split(b"\n")
                     for line in lines:
                         item = json.loads(line)
@@ -337,9 +393,10 @@ class Worker:
                             self._observed = checked_observed(item["observed"])
                         elif item["ev"] in ("display", "clear"):  # a script must not say how it ended
                             self._wire.send(item)
-                elif ended:
+                elif waiter not in watched:
                     break
-                ended = ended or waiter in ready
+                if waiter in ready:
+                    watched = [reader] if reader in watched else []
         except (ValueError, TypeError, KeyError, RecursionError):
             pass
         finally:

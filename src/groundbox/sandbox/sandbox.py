@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import os
 import time
 import types
@@ -131,6 +132,7 @@ class AsyncSandbox:
         self._lock = asyncio.Lock()
         self._closed = False
         self._lost: str | None = None
+        self._programs_file = ""
         self._spoiled = False
         self._start_s = 0.0
         self._runs = 0
@@ -382,6 +384,8 @@ class AsyncSandbox:
         lost = []
         left_bytes = self.limits.disk_bytes or MOST_BYTES
         for path, stamp in sorted(listing.files.items(), key=lambda item: (item[1].size_bytes, item[0])):
+            if path == self._programs_file:
+                continue
             left_bytes -= stamp.size_bytes
             if left_bytes < 0:
                 lost.append(path)
@@ -431,6 +435,7 @@ class AsyncSandbox:
         runtime = languages.find(language)
         languages.check_options(language, runtime, program.options)
         frame = runtime.order(program)
+        frame["last"] = last
         await languages.require(language)
         recorded = trace_options(trace, language)
         limits = self.limits
@@ -495,7 +500,10 @@ class AsyncSandbox:
                 try:
                     clean = self._stays_clean(order.frame)
                     report = await loan.worker.run(order)
-                    execution = await self._result(loan, report, language, order.wall_s, last=last, clean=clean)
+                    script = program.source if order.frame["mode"] == "script" else None
+                    execution = await self._result(
+                        loan, report, language, order.wall_s, last=last, clean=clean, script=script
+                    )
                     if session is not None:
                         execution = dataclasses.replace(execution, tool_calls=await session.finished())
                     execution = await finished(runtime, program, execution, studying)
@@ -577,6 +585,7 @@ class AsyncSandbox:
         *,
         last: bool,
         clean: bool,
+        script: str | None,
     ) -> Execution:
         worker = loan.worker
         dead = worker.ended is not None or report.done is None or report.violation is not None
@@ -587,6 +596,8 @@ class AsyncSandbox:
                 report.ended = worker.ended
         workdir = worker.workdir
         collected = Collected([], 0) if workdir is None else await _collect(workdir)
+        if dead and script is not None:
+            collected, self._programs_file = _without_program(collected, script)
         if last and workdir is not None and collected.all_held:
             workdir.close()
         outcome, code, ended_by = judge(report)
@@ -794,6 +805,13 @@ async def _collect(workdir: Workdir) -> Collected:
     if workdir.unread_bytes(listing) < _READ_AT_ONCE_BYTES:
         return workdir.collect(listing)
     return await asyncio.to_thread(workdir.collect, listing)
+
+
+def _without_program(collected: Collected, source: str) -> tuple[Collected, str]:
+    """Leave out the file of a script whose process was ended before it could remove it (guest/programfile.py)."""
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+    own = next((each.path for each in collected.artifacts if each.sha256 == digest and "/" not in each.path), "")
+    return collected._replace(artifacts=[each for each in collected.artifacts if each.path != own or not own]), own
 
 
 def _bridge(tools: Grant) -> Bridge | None:

@@ -52,6 +52,7 @@ _TRIAL: Final = {
     "source": "print(1 + 1)",
     "limits": {"cpu_s": None, "private_bytes": None},
     "stream": False,
+    "last": True,
 }
 
 

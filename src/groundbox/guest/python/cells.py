@@ -20,11 +20,12 @@ import types
 from _thread import get_ident  # programs replace that of `threading`, as gevent does
 from collections.abc import Callable, Mapping, Sequence
 from os import getpid  # by this name, because programs set `os.getpid` to what they like
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from . import chance, figures, interpreters, machine, viewers
+from . import chance, figures, interpreters, machine, orphans, viewers
 from .bundles import Bundler
 from .calls import LOST, Program, answer_of, with_data
+from .cell_loop import CellLoop
 from .commands import take_failures, with_pip_magic
 from .display import display_event, make_display
 from .failure import bare_failure, failure_of
@@ -33,9 +34,6 @@ from .reseed import prepare, reseed, reseed_launched
 from .shell import build_shell
 from .source import CellCode, Sources, teach_inspect
 from .tracing import Tracing, recorded
-
-if TYPE_CHECKING:
-    import asyncio
 
 KEPT_VALUES: Final = 16
 """`Out` and `_1`, `_2`… hold so many values, lest memory fill with what nobody asks for again."""
@@ -70,7 +68,7 @@ class CellRunner:
         self.workdir: str | None = None
         self.environment_packages: Mapping[str, Sequence[str]] = {}
         self._sources = Sources()
-        self._runner: asyncio.Runner | None = None
+        self._loop = CellLoop()
         self._last: Any = _NOTHING
         self._process = 0
         self._sigint: Any = _signal.default_int_handler
@@ -90,6 +88,7 @@ class CellRunner:
         viewers.install(self._emit)
         machine.install()
         interpreters.install()
+        orphans.install()
         self._start_namespace()
 
     def warm_up(self) -> None:
@@ -129,11 +128,7 @@ class CellRunner:
 
     def let_go_of_loop(self) -> None:
         """Close the loop of top-level awaits, unless something waits on it; the next await makes another one."""
-        runner = self._runner
-        if runner is None or sys.modules["asyncio"].all_tasks(runner.get_loop()):
-            return
-        self._runner = None
-        runner.close()
+        self._loop.close()
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -277,19 +272,47 @@ class CellRunner:
         entered = self._namespace.get("In")
         if isinstance(entered, list):
             entered.append(source)
-        return self._sources.compile(source, self._transform, whole=whole)
+        return self._sources.compile(source, self._transform, whole=whole, shows=self._shows())
 
     def _run_code(self, cell: CellCode) -> Any:
         if cell.whole:
             return self._run_whole(cell)
         self._namespace.pop("__warningregistry__", None)  # each cell warns anew
         self._fire("pre_execute")
-        if cell.statements is not None:
-            self._eval(cell.statements)
-        if cell.value is None:
-            return None
-        result = self._eval(cell.value)
-        return result if cell.shown else None
+        self._loop.be_current()
+        if cell.singles:
+            hook, sys.displayhook = sys.displayhook, self._show_value
+            try:
+                result = self._run_parts(cell)
+            finally:
+                if sys.displayhook == self._show_value:
+                    sys.displayhook = hook
+        else:
+            result = self._run_parts(cell)
+        return result if cell.value is not None and cell.shown else None
+
+    def _run_parts(self, cell: CellCode) -> Any:
+        if cell.in_loop:
+            return self._loop.run(self._run_parts_in_loop(cell))
+        result = None
+        for code in cell.parts:
+            result = eval(code, self._namespace)
+            if code.co_flags & _COROUTINE:
+                result = self._loop.run(result)
+        return result
+
+    async def _run_parts_in_loop(self, cell: CellCode) -> Any:
+        result = None
+        for code in cell.parts:
+            result = eval(code, self._namespace)
+            if code.co_flags & _COROUTINE:
+                result = await result
+        return result
+
+    def _show_value(self, value: Any) -> None:
+        """Show the value of an expression that is not the last of its cell."""
+        if value is not None:
+            self._emit(display_event(self._bundle(value), None))
 
     def _run_whole(self, cell: CellCode) -> Any:
         before = self._namespace.get("_", _NOTHING)
@@ -299,25 +322,15 @@ class CellRunner:
             self._namespace["_"] = before
         return result if cell.shown else None
 
-    def _eval(self, code: types.CodeType) -> Any:
-        result = eval(code, self._namespace)
-        if code.co_flags & _COROUTINE:
-            return self._event_loop().run(result)
-        return result
-
     def _execute(self, source: str) -> None:
         """Run a cell inside another; its value becomes a display."""
-        result = self._run_code(self._sources.compile(source, self._transform))
+        result = self._run_code(self._sources.compile(source, self._transform, shows=self._shows()))
         if result is not None:
             self._emit(display_event(self._bundle(result), None))
 
-    def _event_loop(self) -> asyncio.Runner:
-        """The loop that all top-level awaits share, made at the first of them."""
-        if self._runner is None:
-            import asyncio  # pulls in ssl: 20 mappings that every fork of a small template would copy
-
-            self._runner = asyncio.Runner()
-        return self._runner
+    def _shows(self) -> str:
+        """Which values a cell shows, which programs set as in IPython."""
+        return "last_expr" if self._shell is None else str(self._shell.ast_node_interactivity)
 
     def _transform(self, source: str) -> str:
         if self._shell is None:

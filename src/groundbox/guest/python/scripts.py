@@ -46,6 +46,7 @@ def run_script(
     source: str,
     *,
     filename: str,
+    file: str = "",
     argv: list[str],
     report: Report,
     tracing: Tracing | None = None,
@@ -54,23 +55,33 @@ def run_script(
     """Run `source` as the program of this process, then leave the process.
 
     Args:
-        filename: As `sys.argv[0]` and in tracebacks. Need not exist, unless the program
-            starts processes by `spawn`, which read it again.
+        filename: As in tracebacks.
+        file: As `sys.argv[0]` and `__file__`, if it is not `filename`. Need not exist, unless the program
+            reads it or starts processes by `spawn`, which read it again.
         report: Receives `{"ev": "display", …}` while it runs, and `{"error": …}` at most once.
     """
     code = 1
     try:
-        script = _Script(source, filename, argv, report, tracing)
+        script = _Script(source, filename, file or filename, argv, report, tracing)
         code = script.run() if watch is None else script.run_watched(watch)
     finally:
         _exit(code & 0xFF)
 
 
 class _Script:
-    def __init__(self, source: str, filename: str, argv: list[str], report: Report, tracing: Tracing | None) -> None:
+    def __init__(
+        self,
+        source: str,
+        filename: str,
+        file: str,
+        argv: list[str],
+        report: Report,
+        tracing: Tracing | None,
+    ) -> None:
         self._tracing = tracing
         self._source = source
         self._filename = filename
+        self._file = file
         self._report_from = os.getpid()
         self._report = report
         self._interrupted = False
@@ -107,8 +118,8 @@ class _Script:
         forget_shell()
         site.setquit()
         sys.__dict__.pop("ps1", None)
-        sys.argv = [self._filename, *argv]
-        path = os.path.abspath(self._filename)
+        sys.argv = [self._file, *argv]
+        path = os.path.abspath(self._file)
         for name in {self._filename, path}:
             remember_lines(name, self._source)
         _import_first_from(os.path.dirname(path))

@@ -18,9 +18,13 @@ import types
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from .cell_loop import belongs_in_loop
+
 _FUTURE_MASK: Final = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 _FIRST_CELL: Final = sys.intern("<cell 1>")
 """Compiling interns the name of the file: a write to three places of a table of megabytes, if it is not there yet."""
+_COROUTINE: Final = 0x80  # inspect.CO_COROUTINE
+_MODES: Final = {ast.Module: "exec", ast.Expression: "eval", ast.Interactive: "single"}
 _AFTER_VALUE: Final = re.compile(r"(?:\s|\)|\\|#[^\n]*)*;")
 
 
@@ -33,6 +37,9 @@ class CellCode(NamedTuple):
         shown: Whether the value is to be shown; a closing `;` says no.
         whole: The last expression stands with the statements and gives its value to `_`,
             because a tracer wants all of a cell as one module.
+        in_loop: All of it runs in the event loop (cell_loop.py).
+        singles: In place of `statements`, one for each of them, which gives the values of expressions to
+            `sys.displayhook`, as at a prompt.
     """
 
     filename: str
@@ -40,6 +47,14 @@ class CellCode(NamedTuple):
     value: types.CodeType | None
     shown: bool
     whole: bool = False
+    in_loop: bool = False
+    singles: tuple[types.CodeType, ...] = ()
+
+    @property
+    def parts(self) -> tuple[types.CodeType, ...]:
+        """All code of the cell, in its order."""
+        statements = self.singles or (self.statements,)
+        return tuple(part for part in (*statements, self.value) if part is not None)
 
 
 class Sources:
@@ -53,8 +68,18 @@ class Sources:
     def __contains__(self, filename: object) -> bool:
         return filename in self.texts
 
-    def compile(self, text: str, transform: Callable[[str], str] | None = None, *, whole: bool = False) -> CellCode:
+    def compile(
+        self,
+        text: str,
+        transform: Callable[[str], str] | None = None,
+        *,
+        whole: bool = False,
+        shows: str = "last_expr",
+    ) -> CellCode:
         """Compile the next cell.
+
+        Args:
+            shows: Which values it shows: `ast_node_interactivity` of IPython.
 
         Raises:
             SyntaxError: Also for what else the parser refuses, such as null bytes.
@@ -62,7 +87,7 @@ class Sources:
         self.count += 1
         filename = f"<cell {self.count}>"
         self._keep(filename, text)
-        if "\n" not in text and not whole:
+        if "\n" not in text and not whole and shows != "none":
             code = self._one_expression(text, filename)
             if code is not None:
                 return code
@@ -76,7 +101,10 @@ class Sources:
                 self._keep(filename, changed)
             text = changed
             tree = self._parse(text, filename)
-        return self._joined(tree, text, filename) if whole else self._split(tree, text, filename)
+        looked_at = ast.Module(list(tree.body), [])
+        code = self._joined(tree, text, filename) if whole else self._split(tree, text, filename, shows)
+        awaits = any(part.co_flags & _COROUTINE for part in code.parts)
+        return code._replace(in_loop=belongs_in_loop(looked_at, text, awaits=awaits))
 
     def restore_lines(self) -> None:
         """Put the cells' lines back where tracebacks look, should the program have cleared them."""
@@ -105,7 +133,8 @@ class Sources:
             value = compile(text, filename, "eval", flags, dont_inherit=True)
         except (SyntaxError, ValueError):
             return None
-        return CellCode(filename, None, value, True)
+        in_loop = belongs_in_loop(text, text, awaits=bool(value.co_flags & _COROUTINE))
+        return CellCode(filename, None, value, True, in_loop=in_loop)
 
     def _keep(self, filename: str, text: str) -> None:
         self.texts[filename] = text
@@ -120,15 +149,25 @@ class Sources:
         assert isinstance(tree, ast.Module)
         return tree
 
-    def _split(self, tree: ast.Module, text: str, filename: str) -> CellCode:
+    def _split(self, tree: ast.Module, text: str, filename: str, shows: str) -> CellCode:
         body = tree.body
+        if shows == "last_expr_or_assign" and body and (target := _assigned(body[-1])) is not None:
+            body.append(target)
         last = body[-1] if body else None
         if not isinstance(last, ast.Expr):
-            return CellCode(filename, self._code(tree, filename), None, False)
+            singles = self._singles(body, filename, shows)
+            return CellCode(filename, None if singles else self._code(tree, filename), None, False, singles=singles)
         body.pop()
-        statements = self._code(tree, filename) if body else None
+        singles = self._singles(body, filename, shows)
+        statements = self._code(tree, filename) if body and not singles else None
         value = self._code(ast.Expression(last.value), filename)
-        return CellCode(filename, statements, value, not _is_silenced(text, last))
+        shown = shows != "none" and not _is_silenced(text, last)
+        return CellCode(filename, statements, value, shown, singles=singles)
+
+    def _singles(self, body: list[ast.stmt], filename: str, shows: str) -> tuple[types.CodeType, ...]:
+        if shows != "all":
+            return ()
+        return tuple(self._code(ast.Interactive([statement]), filename) for statement in body)
 
     def _joined(self, tree: ast.Module, text: str, filename: str) -> CellCode:
         last = tree.body[-1] if tree.body else None
@@ -139,12 +178,24 @@ class Sources:
         tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
         return CellCode(filename, self._code(tree, filename), None, shown, whole=True)
 
-    def _code(self, tree: ast.Module | ast.Expression, filename: str) -> types.CodeType:
-        mode = "exec" if isinstance(tree, ast.Module) else "eval"
+    def _code(self, tree: ast.Module | ast.Expression | ast.Interactive, filename: str) -> types.CodeType:
+        mode = _MODES[type(tree)]
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self._flags
         code: types.CodeType = compile(tree, filename, mode, flags, dont_inherit=True)
         self._flags |= code.co_flags & _FUTURE_MASK
         return code
+
+
+def _assigned(statement: ast.stmt) -> ast.Expr | None:
+    """Return the name that a statement assigns to, as an expression."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            pass
+        case ast.AugAssign(target=ast.Name(id=name)) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+            pass
+        case _:
+            return None
+    return ast.fix_missing_locations(ast.copy_location(ast.Expr(ast.Name(name, ast.Load())), statement))
 
 
 def remember_lines(filename: str, text: str) -> None:
