@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from starlette.datastructures import UploadFile
@@ -30,6 +30,7 @@ from groundbox.server.protocol import AtGateway, Placing, WireProtocol
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import json_reply
 from groundbox.server.sandboxes import Held
+from groundbox.server.schemas import Label, Word
 from groundbox.server.service import Service
 
 _WIRE: Final = "containers"
@@ -45,19 +46,19 @@ class _Expires(msgspec.Struct):
 
 class _Policy(msgspec.Struct):
     type: Literal["disabled", "allowlist"]
-    allowed_domains: list[str] = []
-    domain_secrets: list[Any] | None = None
+    allowed_domains: Annotated[list[Label], msgspec.Meta(max_length=1000)] = []
+    domain_secrets: Annotated[list[Any], msgspec.Meta(max_length=100)] | None = None
 
 
 class _Asked(msgspec.Struct):
     """`POST /v1/containers`."""
 
-    name: str
+    name: Label
     expires_after: _Expires | None = None
     memory_limit: Literal["1g", "4g", "16g", "64g"] | None = None
     network_policy: _Policy | None = None
-    file_ids: list[str] | None = None
-    skills: list[Any] | None = None
+    file_ids: Annotated[list[Word], msgspec.Meta(max_length=100)] | None = None
+    skills: Annotated[list[Any], msgspec.Meta(max_length=100)] | None = None
 
 
 class _State:
@@ -98,7 +99,7 @@ class Containers:
 
     async def create(self, request: Request) -> Response:
         """`POST /v1/containers`"""
-        key, asked = _key(request), schemas.decoded(await request.body(), _Asked)
+        key, asked = _key(request), await schemas.read(request, _Asked)
         for name in ("file_ids", "skills"):
             if getattr(asked, name):
                 raise Refused(400, "not_supported", f"{name}: there are no files or skills outside containers here")

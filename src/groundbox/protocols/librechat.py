@@ -26,7 +26,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from starlette.datastructures import UploadFile
@@ -37,14 +37,15 @@ from starlette.routing import BaseRoute, Route
 from groundbox.errors import GroundboxError, GuestFileError
 from groundbox.execution import Execution, Outcome
 from groundbox.limits import Limits, MiB
-from groundbox.protocols.fields import Argument, Arguments, Path, Program, Word
-from groundbox.server import schemas
+from groundbox.protocols.fields import Arguments
+from groundbox.server import bodies, schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
 from groundbox.server.protocol import WireProtocol
 from groundbox.server.refusals import Refused, not_found, of_this_side
 from groundbox.server.replies import JSON, Streamed, encoded, json_reply
 from groundbox.server.sandboxes import Held
+from groundbox.server.schemas import Argument, Path, Text, Word
 from groundbox.server.service import Ran, Service
 from groundbox.server.shares import most_of_one_key
 from groundbox.tools import Tool, ToolFailure, ToolQuotas, Tools
@@ -85,20 +86,26 @@ _FilesNamed = Annotated[list[_FileNamed], msgspec.Meta(max_length=_MOST_SESSION_
 
 
 class _Exec(msgspec.Struct, kw_only=True):
+    LONG: ClassVar[Mapping[str, str]] = {"code": bodies.TEXT, "args": bodies.ARGUMENT}
+
     lang: Word
-    code: Program
+    code: Text
     args: Arguments | Argument | None = None
     session_id: Word | None = None
     files: _FilesNamed | None = None
 
 
 class _ToolTold(msgspec.Struct, kw_only=True):
+    LONG: ClassVar[Mapping[str, str]] = {"description": bodies.ARGUMENT, "parameters": bodies.TEXT}
+
     name: Word
     description: Argument | None = None
     parameters: dict[str, Any] | None = None
 
 
 class _ToolResult(msgspec.Struct, kw_only=True):
+    LONG: ClassVar[Mapping[str, str]] = {"result": bodies.TEXT, "error_message": bodies.ARGUMENT}
+
     call_id: Word
     result: Any = None
     is_error: bool = False
@@ -106,7 +113,9 @@ class _ToolResult(msgspec.Struct, kw_only=True):
 
 
 class _Programmatic(msgspec.Struct, kw_only=True):
-    code: Program | None = None
+    LONG: ClassVar[Mapping[str, str]] = {"code": bodies.TEXT}
+
+    code: Text | None = None
     tools: Annotated[list[_ToolTold], msgspec.Meta(max_length=_MOST_TOOLS)] = []
     session_id: Word | None = None
     timeout: float | None = None
@@ -419,7 +428,7 @@ class _LibreChat:
     async def _answered(self, request: Request, kind: Any, work: Any) -> Response:
         key = _key(request)
         try:
-            asked = schemas.decoded(await request.body(), kind)
+            asked = await schemas.read(request, kind)
         except Refused as refused:
             return _failed(refused)
 

@@ -20,7 +20,7 @@ import shlex
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -34,16 +34,17 @@ from groundbox.execution import Event, Execution
 from groundbox.jupyter.kernel import error_of, notes_of
 from groundbox.limits import Limits
 from groundbox.network import Network
-from groundbox.protocols.fields import Argument, Arguments, Path, Program, Variables, Word
+from groundbox.protocols.fields import Arguments, Variables
 from groundbox.sandbox import languages
 from groundbox.sandbox.sandbox import AsyncSandbox
-from groundbox.server import schemas
+from groundbox.server import bodies, schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
 from groundbox.server.protocol import AtGateway, Nodes, Placing, Rewrite, Scope, WireProtocol, missing_header
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import SSE, Streamed, encoded, json_reply, on_one_line
 from groundbox.server.sandboxes import Held
+from groundbox.server.schemas import Argument, Path, Text, Word
 from groundbox.server.service import Ran, Service
 
 _WIRE: Final = "opensandbox"
@@ -86,6 +87,8 @@ class _Policy(msgspec.Struct, rename="camel"):
 class _CreateAsked(msgspec.Struct, rename="camel"):
     """`POST /sandboxes`. What is not named here is not looked at."""
 
+    LONG: ClassVar[Mapping[str, str]] = {"entrypoint": bodies.ARGUMENT, "env": bodies.ARGUMENT}
+
     image: _Image | None = None
     entrypoint: Arguments = []
     timeout: float | None = None
@@ -110,14 +113,22 @@ class _Context(msgspec.Struct):
 class _CodeAsked(msgspec.Struct):
     """`POST /code`."""
 
-    code: Program
+    LONG: ClassVar[Mapping[str, str]] = {"code": bodies.TEXT}
+
+    code: Text
     context: _Context = msgspec.field(default_factory=_Context)
 
 
 class _CommandAsked(msgspec.Struct):
     """`POST /command`. `timeout` is in milliseconds."""
 
-    command: Program | None = None
+    LONG: ClassVar[Mapping[str, str]] = {
+        "command": bodies.TEXT,
+        "argv": bodies.ARGUMENT,
+        "envs": bodies.ARGUMENT,
+    }
+
+    command: Text | None = None
     argv: Arguments | None = None
     cwd: Path | None = None
     background: bool = False
@@ -196,7 +207,7 @@ class OpenSandbox:
 
     async def create(self, request: Request) -> Response:
         """`POST /sandboxes`"""
-        key, asked = _key(request), schemas.decoded(await request.body(), _CreateAsked)
+        key, asked = _key(request), await schemas.read(request, _CreateAsked)
         with self._service.errors():
             options = _options_of(asked, self._service.settings.most)
             env = _env_of(asked)
@@ -229,7 +240,7 @@ class OpenSandbox:
 
     async def renew(self, request: Request) -> Response:
         """`POST /sandboxes/ID/renew-expiration`"""
-        held, asked = self._held(request), schemas.decoded(await request.body(), _RenewAsked)
+        held, asked = self._held(request), await schemas.read(request, _RenewAsked)
         until = asked.expires_at if asked.expires_at.tzinfo else asked.expires_at.replace(tzinfo=UTC)
         with self._service.errors():
             self._service.sandboxes.extend(held, until.timestamp() - time.time())
@@ -256,7 +267,7 @@ class OpenSandbox:
     async def code(self, request: Request) -> Response:
         """`POST /code`: a stream of events."""
         key, held = _key(request), self._held(request)
-        asked, state = schemas.decoded(await request.body(), _CodeAsked), _state(held)
+        asked, state = await schemas.read(request, _CodeAsked), _state(held)
         language = asked.context.language
         if asked.context.id is not None:
             language = self._context(state, asked.context.id)
@@ -274,7 +285,7 @@ class OpenSandbox:
     async def command(self, request: Request) -> Response:
         """`POST /command`: a stream of events."""
         key, held = _key(request), self._held(request)
-        asked, state = schemas.decoded(await request.body(), _CommandAsked), _state(held)
+        asked, state = await schemas.read(request, _CommandAsked), _state(held)
         if asked.background:
             raise Refused(400, "not_supported", "background: commands are run in the foreground here")
         if (asked.command is None) == (not asked.argv):
@@ -340,7 +351,7 @@ class OpenSandbox:
 
     async def make_context(self, request: Request) -> Response:
         """`POST /code/context`: at most one for each language, because contexts would share their variables."""
-        state, asked = _state(self._held(request)), schemas.decoded(await request.body(), _Context)
+        state, asked = _state(self._held(request)), await schemas.read(request, _Context)
         with self._service.errors():
             languages.find(asked.language)
         if any(languages.named(each) == languages.named(asked.language) for each in state.contexts.values()):
@@ -448,11 +459,8 @@ class OpenSandbox:
 
     async def make_folders(self, request: Request) -> Response:
         """`POST /directories`: an object whose names are paths; owners and modes are not looked at."""
-        held, body = self._held(request), await request.body()
-        try:
-            asked = msgspec.json.decode(body, type=_Folders)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Refused(400, "bad_json", f"the body is no object of paths: {error}") from None
+        held = self._held(request)
+        asked: Mapping[str, Any] = await (await bodies.read(request)).decoded(_Folders)
         with self._service.errors(), held.in_use() as box:
             for path in asked:
                 await box.guest_files.mkdir(path)
