@@ -381,6 +381,7 @@ class Processes:
             frame = {
                 "op": "start",
                 "argv": argv,
+                **({"set_environ": sandbox.environ} if sandbox.environ else {}),
                 "environ": {**({} if size is None else {"TERM": _TERMINAL_TYPE}), **(env or {})},
                 "cwd": cwd,
                 "stdin": stdin and size is None,

@@ -42,11 +42,21 @@ from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.orders import finished, ordered
-from groundbox.sandbox.outcome import failure_of, judge, refused_hosts, restarted, trust_of, warnings_of, why_lost
+from groundbox.sandbox.outcome import (
+    failure_of,
+    judge,
+    limit_cut,
+    refused_hosts,
+    restarted,
+    trust_of,
+    warnings_of,
+    why_lost,
+)
 from groundbox.sandbox.process import AsyncProcess, Processes
 from groundbox.sandbox.program import checked, trace_options
 from groundbox.sandbox.report import Listener, Load, Report
 from groundbox.sandbox.telemetry import watched
+from groundbox.sandbox.variables import checked_variables
 from groundbox.sandbox.workdir import Collected, Workdir
 from groundbox.sandbox.worker import Worker
 from groundbox.suggestions import refuse_unknown
@@ -99,6 +109,7 @@ class AsyncSandbox:
                 by `undo` and `rollback`, and by a `checkpoint` before anything else.
             undo: How many states before a run are kept, the last ones, for `undo` to go back to.
             rollback: `on_error`: after a run that failed, variables and files are as they were before it.
+            env: Environment variables of all its programs, at most 256 with 64 KiB. They are written to no log.
             restart: `auto` lets a run begin afresh, with the same files, where an earlier one ended the process, and
                 tells so in a warning. None or `never`: such a run raises SandboxLost.
 
@@ -121,6 +132,7 @@ class AsyncSandbox:
         self._profile = profile = given.get("profile", options.DEFAULTS["profile"])
         self._waive, self._hash_seed = frozenset(given.get("waive", ())), given.get("hash_seed")
         self._host_work = HostWork(given.get("databases", ()))
+        self.environ = checked_variables(given.get("env"))
         self._inspect = given.get("inspect", True)
         self._is_watched = True
         self._restart = _checked_restart(given.get("restart"))
@@ -189,7 +201,7 @@ class AsyncSandbox:
             max_tokens: Of SQL: how long the answer to DESCRIBE ALL may be.
             aside: Of SQL: leave the variables `result` and `_sql` alone.
             cwd: Of shell: the folder it runs in.
-            env: Of shell: added to the environment.
+            env: Of Python and shell: environment variables for this run, besides those of the sandbox.
             keep_processes: Of shell: whether what it leaves running lives on.
 
         Raises:
@@ -438,14 +450,18 @@ class AsyncSandbox:
         frame["last"] = last
         await languages.require(language)
         recorded = trace_options(trace, language)
-        limits = self.limits
+        limits, cut = self.limits, None
         if wall_s is not None:
             Limits(wall_s=wall_s)
-            wall_s = wall_s if limits.wall_s is None else min(wall_s, limits.wall_s)
+            asked_s, wall_s = wall_s, wall_s if limits.wall_s is None else min(wall_s, limits.wall_s)
+            if asked_s > wall_s:
+                cut = limit_cut(asked_s, wall_s)
         with watched(language, program) if self._is_watched else contextlib.nullcontext() as watch:
             execution = await self._carried_out(
                 program, language, runtime, frame, wall_s, recorded, listener, restart=asked.restart, last=last
             )
+            if cut is not None:
+                execution = dataclasses.replace(execution, warnings=(*execution.warnings, cut))
             if watch is not None:
                 watch.end(execution)
         return execution
@@ -496,6 +512,7 @@ class AsyncSandbox:
                 memory=memory,
                 brought=brought,
                 session=session,
+                environ=self.environ,
             ) as (order, studying):
                 try:
                     clean = self._stays_clean(order.frame)

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 _BRANCHING: Final = ("branching", "undo", "rollback")
 _SANDBOX: Final = frozenset(
-    ("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools", *_BRANCHING)
+    ("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools", "env", *_BRANCHING)
 )
 """Arguments of a sandbox that a request may choose; tools are a wire's own."""
 _OF_ENDED_SANDBOXES: Final = frozenset(("sandbox_closed", "sandbox_lost", "sandbox_busy", "process_error"))
