@@ -50,6 +50,16 @@ def test_what_a_program_sets_stays_and_what_a_run_is_given_goes():
         assert box.run("os.environ['REGION'], 'STAGE' in os.environ").text == "('us', False)"
 
 
+def test_a_script_is_given_variables_of_its_own_before_and_after_cells():
+    with gb.Sandbox(env={"REGION": "eu"}) as box:
+        for _ in range(2):
+            script = box.run(
+                "import os; print(os.environ['REGION'], os.environ['STAGE'])", mode="script", env={"STAGE": "a"}
+            )
+            assert script.stdout == "eu a\n"
+            assert box.run("import os; 'STAGE' in os.environ").text == "False"
+
+
 def test_one_sandbox_does_not_see_the_variables_of_another():
     gb.run("1", env={"REGION": "eu"})
 
