@@ -659,7 +659,7 @@ def _whole_number(text: str | None, usual: int, most: int) -> int:
     """
     if text is None:
         return usual
-    if not text.isdecimal() or not 1 <= int(text[:10]) <= most:
+    if len(text) > 10 or not text.isdecimal() or not 1 <= int(text) <= most:
         raise Refused(400, "invalid_argument", f"a page is a whole number from 1 to {most}")
     return int(text)
 
