@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from os import _exit, getpid  # by these names, because programs set `os._exit` to what they like
 from typing import Any, NoReturn
 
+from .aide import start_aide
 from .children import Children, Interrupts, interrupt, outcome
 from .claims import checked_failure, checked_observed
 from .command import Commands
@@ -113,6 +114,7 @@ class Worker:
             "scan": self._files.scan,
             "realpath": self._files.realpath,
             "start": self._start,
+            "aide": self._start_aide,
             "unpack": lambda order, descriptors: self._parking.unpack(order, descriptors),
         }
         self._sql: Any = None
@@ -188,6 +190,10 @@ class Worker:
         self._set_environ(order)
         self._commands.spares.drop()  # nothing waits for a next program beside what may reach it
         return self._processes.start(order, descriptors)
+
+    def _start_aide(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self._commands.spares.drop()
+        return start_aide(self._children, self._workdir, self._set_limits, descriptors)
 
     def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._set_environ(order)

@@ -11,7 +11,7 @@ import os
 import time
 import types
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, SupportsIndex, TypeVar, Unpack, cast
 
@@ -32,6 +32,7 @@ from groundbox.network import Network
 from groundbox.sandbox import answers, languages, options
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.ahead import HostWork
+from groundbox.sandbox.aide import Aide
 from groundbox.sandbox.branching import Branches, Checkpoint
 from groundbox.sandbox.decoding import decoded_trace
 from groundbox.sandbox.egress.addresses import permits
@@ -142,6 +143,10 @@ class AsyncSandbox:
         self._proxy: EgressProxy | None = None
         self._refused: dict[Refusal, int] = {}
         self._lock = asyncio.Lock()
+        self._aide: Aide | None = None
+        self._uses_aide = False
+        self._aide_settled = asyncio.Event()
+        self._aide_settled.set()
         self._closed = False
         self._lost: str | None = None
         self._programs_file = ""
@@ -278,6 +283,36 @@ class AsyncSandbox:
             SandboxClosed, SandboxLost, SandboxUnavailable: As `run`.
         """
         return await self._processes.start(command, cwd=cwd, env=env, stdin=stdin, pty=pty, tag=tag, shell=shell)
+
+    def use_aide(self) -> None:
+        """Let `start` and `guest_files` work while a run is under way, from the next run on.
+
+        Without it they wait for the run. It takes one process of `process_count`, which has the current folder and the
+        environment that were there before the run. If none can be had, they wait. Results of this sandbox are the
+        guest's word (`trust`) from then on.
+        """
+        self._uses_aide = True
+
+    @property
+    def takes_orders(self) -> bool:
+        """Whether small orders are carried out now, although a run may be under way."""
+        return not self._lock.locked() or (self._aide is not None and self._aide.is_alive)
+
+    @contextlib.asynccontextmanager
+    async def order_taker(self) -> AsyncIterator[tuple[Worker, Aide | None]]:
+        """Yield the worker when it does nothing else; during a run at once, with its aide if it has one.
+
+        Raises:
+            SandboxClosed, SandboxLost, SandboxUnavailable: As `run`.
+        """
+        await self._aide_settled.wait()  # an order that comes while a run gets its process waits for that alone
+        aide = self._aide
+        if aide is not None and aide.is_alive and self._lock.locked():
+            self._check_open()
+            yield aide.worker, aide
+            return
+        async with self._lock:
+            yield await self.worker(), None
 
     async def checkpoint(self) -> Checkpoint:
         """Keep the state of this moment: variables, files of the workdir and of /tmp, environment, current folder.
@@ -485,7 +520,7 @@ class AsyncSandbox:
             self._check_open()
             revived = None if self._loan is None and self._lost is None else await self._revived(restart)
             profile = self._profile or languages.profile_for(language, program.source, program.mode)
-            loan = await self._borrow(profile, traced=recorded is not None)
+            loan = await self._borrow_with_aide(profile, traced=recorded is not None, last=last)
             if recorded is not None and recorded.core == "native" and not loan.template.recipe.tracer:
                 raise _no_tracer(self._environment)
             before = None if last else await self._branches.before_run()
@@ -706,7 +741,7 @@ class AsyncSandbox:
 
     async def _go_on_with(self, loan: engines.Loan, *, spoiled: bool, used: bool) -> None:
         """Have another process in place of the one that was ended."""
-        self._processes.end()
+        self._end_beside()
         if self._loan is None:
             loan.pool.lent_elsewhere()
         else:
@@ -738,9 +773,30 @@ class AsyncSandbox:
         if self._proxy is not None:
             await self._proxy.close()
             self._proxy = None
-        self._processes.end()
+        self._end_beside()
         loan.worker.kill()
         loan.pool.returned()
+
+    async def _borrow_with_aide(self, profile: str, *, traced: bool, last: bool) -> engines.Loan:
+        """Borrow the process for a run, and start its aide first if there is to be one; for who holds the lock."""
+        if not self._uses_aide or last:
+            return await self._borrow(profile, traced=traced)
+        self._aide_settled.clear()
+        try:
+            loan = await self._borrow(profile, traced=traced)
+            if not loan.worker.is_elsewhere and (self._aide is None or not self._aide.is_alive):
+                self.spoil()
+                self._aide = await Aide.start(loan.worker)
+            return loan
+        finally:
+            self._aide_settled.set()
+
+    def _end_beside(self) -> None:
+        """Take what lives beside the runs as ended, because their process ends."""
+        self._processes.end()
+        if self._aide is not None:
+            self._aide.close()
+            self._aide = None
 
     def _setup(self, profile: str, *, traced: bool = False) -> engines.Setup:
         network = "proxy" if self.network.allow else "loopback" if self.network.loopback else "off"

@@ -303,7 +303,7 @@ class Service:
         """
         told: dict[str, Any] = {}
         with held.in_use() as box:
-            async with self._turn_in(key, held):
+            async with self._turn_in(key, held, waits=not box.takes_orders):
                 try:
                     process = await box.start(command, **options)
                 except Exception as error:
@@ -424,7 +424,7 @@ class Service:
             raise Refused(429, "busy", told, retry_after_s=5)
 
     @contextlib.asynccontextmanager
-    async def _turn_in(self, key: Key, held: Held, *, is_run: bool = True) -> AsyncIterator[float]:
+    async def _turn_in(self, key: Key, held: Held, *, is_run: bool = True, waits: bool = True) -> AsyncIterator[float]:
         """A turn for a run in a sandbox that stays, asked for when its earlier runs have ended.
 
         A sandbox runs one program at a time. Those that wait for it must hold no turn meanwhile, or the requests of one
@@ -434,7 +434,7 @@ class Service:
             Refused: 429, because too many wait for this sandbox, or for too long.
         """
         begun = time.monotonic()
-        async with held.order(self.settings.queue_s):
+        async with held.order(self.settings.queue_s) if waits else contextlib.nullcontext():
             waited_s = time.monotonic() - begun
             async with self._turn(key) as more_s:
                 held.runs += is_run
