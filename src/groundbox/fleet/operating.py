@@ -49,7 +49,7 @@ class Operators:
     async def drain(self, request: Request) -> Response:
         """`POST /v1/fleet/nodes/NAME/drain {"within_s": 600, "leave": true}`: nothing new goes there."""
         _admin(request)
-        asked = schemas.decoded(await request.body() or b"{}", DrainAsked)
+        asked = await schemas.read(request, DrainAsked)
         if asked.within_s is not None and asked.within_s < 0:
             raise Refused(400, "invalid_argument", "within_s: must not be below 0")
         drain = self._roster.catalogue.drain
@@ -63,7 +63,7 @@ class Operators:
     async def welcome(self, request: Request) -> Response:
         """`POST /v1/fleet/welcome {"version", "environment"}`: nodes of another kind may join beside the others."""
         _admin(request)
-        asked = schemas.decoded(await request.body(), WelcomeAsked)
+        asked = await schemas.read(request, WelcomeAsked)
         call = functools.partial(self._roster.catalogue.welcome, version=asked.version, environment=asked.environment)
         return json_reply(await self._roster.in_catalogue(call))
 

@@ -7,6 +7,7 @@ nothing ran. Its languages are those of the sandboxes that run scripts; its vers
 from __future__ import annotations
 
 import asyncio
+import base64
 import binascii
 import contextlib
 import dataclasses
@@ -14,8 +15,8 @@ import itertools
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from starlette.requests import Request
@@ -23,21 +24,19 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from groundbox.execution import Execution, Outcome
-from groundbox.limits import Limits
-from groundbox.protocols.fields import Arguments, beside
+from groundbox.limits import Limits, MiB
+from groundbox.protocols.fields import Arguments, Content, Path, Program, Word
 from groundbox.sandbox import environments, languages
 from groundbox.server import bodies, schemas
 from groundbox.server.keys import Key
 from groundbox.server.protocol import AtGateway, Placing, WireProtocol
 from groundbox.server.refusals import Refused, of_this_side
 from groundbox.server.replies import attended, json_reply
-from groundbox.server.schemas import Path, Text, Word
 from groundbox.server.service import Ran, Service
 
 _WIRE: Final = "piston"
 _MOST_OUTPUT_CHARS: Final = 4_000_000
 _MOST_FILES: Final = 1000
-_HEX_BYTES: Final = 256 * 1024
 _VERSION_S: Final = 10.0
 _VERSION: Final = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 _AFTER_OPERATOR: Final = re.compile(r"(?<=[\^~<>=])\s+(?=[vx*\d])", re.IGNORECASE)
@@ -74,20 +73,20 @@ _RUNTIMES: Final = (
 
 
 class _File(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[Mapping[str, str]] = {"content": bodies.CONTENT}
+    LONG: ClassVar[bodies.Long] = {"content": 128 * MiB}
 
-    content: str
+    content: Content
     name: Path | None = None
     encoding: Word | None = None
 
 
 class _Execute(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[Mapping[str, str]] = {"stdin": bodies.TEXT, "args": bodies.ARGUMENT}
+    LONG: ClassVar[bodies.Long] = {"stdin": 16 * MiB, "args": bodies.ARGUMENT}
 
     language: Word
     version: Word
     files: Annotated[list[_File], msgspec.Meta(max_length=_MOST_FILES)]
-    stdin: Text | None = None
+    stdin: Program | None = None
     args: Arguments | None = None
     run_timeout: float | None = None
     run_cpu_time: float | None = None
@@ -145,8 +144,7 @@ class _Piston:
         runtime = _chosen(asked.language, asked.version, versions)
         if runtime is None:
             raise Refused(400, "invalid_argument", f"{asked.language}-{asked.version} runtime is unknown")
-        length = sum(len(each.content) for each in asked.files)
-        main, source, files = await beside(length, _program, asked.files)
+        main, source, files = _program(asked.files)
         stdin = asked.stdin or ""
         options: dict[str, Any] = {
             "language": runtime.own,
@@ -270,16 +268,12 @@ def _holds(numbers: tuple[int, ...], operator: str, told: str) -> bool:
 
 
 def _program(given: Sequence[_File]) -> tuple[str, str, dict[str, bytes]]:
-    """Return name and text of the first file of text, which is run, and all other files by their path."""
+    """Name and text of the first file of text, which is run, and all other files by their path."""
     files: dict[str, bytes] = {}
     main, source = "", None
     for at, file in enumerate(given):
         if source is None and file.encoding not in ("base64", "hex"):
-            if len(file.content) > bodies.MOST_TEXT_BYTES:
-                told = f"files[{at}].content: a program has at most {bodies.MOST_TEXT_BYTES} bytes"
-                raise Refused(400, "invalid_argument", told)
-            text = cast(Any, file.content)
-            main, source = file.name or "", text if isinstance(text, str) else str(text, "utf-8")
+            main, source = file.name or "", file.content
         else:
             files[file.name or f"file{at}.code"] = _content(at, file)
     if source is None:
@@ -288,24 +282,14 @@ def _program(given: Sequence[_File]) -> tuple[str, str, dict[str, bytes]]:
 
 
 def _content(at: int, file: _File) -> bytes:
-    """Return the bytes of a file. What is long in a body comes as a view of UTF-8 (`bodies.CONTENT`)."""
-    content: Any = file.content
-    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
         if file.encoding == "base64":
-            return b"".join(bodies.base64_parts(data))
+            return base64.b64decode(file.content, validate=True)
         if file.encoding == "hex":
-            return b"".join(_hex_parts(data))
-    except ValueError as error:
-        raise Refused(400, "invalid_argument", f"files[{at}].content is not {file.encoding}: {error}") from None
-    return cast(bytes, data)
-
-
-def _hex_parts(data: bytes) -> Iterator[bytes]:
-    """Decode a part at a time, so that other threads have the interpreter in between."""
-    packed = bytes(data).translate(None, b" \t\r\n\v\f")
-    for at in range(0, len(packed), _HEX_BYTES):
-        yield binascii.unhexlify(packed[at : at + _HEX_BYTES])
+            return bytes.fromhex(file.content)
+    except (binascii.Error, ValueError) as error:
+        raise Refused(400, "invalid_argument", f"files[{at}].content is no {file.encoding}: {error}") from None
+    return file.content.encode("utf-8", "replace")
 
 
 def _stage(execution: Execution, output: str | None) -> dict[str, Any]:

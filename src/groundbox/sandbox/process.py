@@ -372,7 +372,8 @@ class Processes:
         kept = command if isinstance(command, str) else tuple(command)
         name = _shown(kept)
         sandbox = self._sandbox
-        async with sandbox.order_taker() as (worker, aide):
+        async with sandbox.lock:
+            worker = await sandbox.worker()
             if size is not None and worker.is_elsewhere:
                 raise InvalidArgument("pty", "the backend gvisor can give no terminal so far; use namespaces")
             if len(self._living) >= MOST_PROCESSES:
@@ -380,7 +381,6 @@ class Processes:
             frame = {
                 "op": "start",
                 "argv": argv,
-                **({"set_environ": sandbox.environ} if sandbox.environ else {}),
                 "environ": {**({} if size is None else {"TERM": _TERMINAL_TYPE}), **(env or {})},
                 "cwd": cwd,
                 "stdin": stdin and size is None,
@@ -392,10 +392,7 @@ class Processes:
                 ends = _made(name, unless_kept, stdin=stdin, size=size)
                 sandbox.spoil()
                 try:
-                    if aide is None:
-                        done = await worker.order(frame, ends.given, cpu_s=sandbox.limits.cpu_s)
-                    else:
-                        done = await aide.order(frame, ends.given)
+                    done = await worker.order(frame, ends.given, cpu_s=sandbox.limits.cpu_s)
                 finally:
                     for descriptor in {*ends.given}:
                         os.close(descriptor)

@@ -35,9 +35,7 @@ T = TypeVar("T")
 
 MOST_VALUES: Final = 20_000
 MOST_DEPTH: Final = 100
-MOST_TEXT_BYTES: Final = 4 * 1024 * 1024
-"""Of a long text that is no file: a program, an argument."""
-_MOST_TEXTS_BYTES: Final = 32 * 1024 * 1024  # of memory, all those of a request together
+_MOST_WIDE_BYTES: Final = 16 * 1024 * 1024  # of memory, beyond twice what the texts of a request have in UTF-8
 PIECE_BYTES: Final = 64 * 1024
 _LONG_BYTES: Final = 64 * 1024
 _CROWDED_BYTES: Final = 2 * 1024 * 1024
@@ -46,15 +44,15 @@ _MOST_OUTSIDE_BYTES: Final = 4 * 1024 * 1024
 _MOST_SKELETON_BYTES: Final = 16 * 1024 * 1024
 _BASE64_BYTES: Final = 256 * 1024  # a multiple of four
 
-TEXT: Final = "text"
-ARGUMENT: Final = "argument"
+Long = Mapping[str, str | int]
+"""Fields that may be long, and what becomes of a long text in them: a str of so many bytes at most, or one of these."""
+TEXT: Final = 4 * 1024 * 1024
+ARGUMENT: Final = 128 * 1024 - 1
+"""Of a program, and of an argument or a variable: Linux takes no longer one (MAX_ARG_STRLEN of execve(2))."""
 BYTES: Final = "bytes"
 BASE64: Final = "base64"
 CONTENT: Final = "content"
-"""What becomes of a long text in a field of LONG: a str, a shorter str, its bytes, or what they encode. A content is
-bytes if it is the field's whole value, and a str if it is somewhere in it."""
-MOST_ARGUMENT_BYTES: Final = 128 * 1024
-_MOST: Final = {TEXT: MOST_TEXT_BYTES, ARGUMENT: MOST_ARGUMENT_BYTES}
+"""Its bytes, or what they encode. A content is bytes if it is the field's whole value, and a str anywhere in it."""
 
 _STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _UNFINISHED: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?\Z")
@@ -209,6 +207,43 @@ class _Scan:
         Raises:
             Refused: There is too much by now.
         """
+        if not self._feed_short(piece):
+            self._feed_any(piece)
+
+    def _feed_short(self, piece: bytes) -> bool:
+        """Scan a piece with few calls if no text in it is long; thousands of short ones would take long one by one.
+
+        Returns:
+            False if it has to be scanned otherwise. Nothing was done then.
+        """
+        if self._long is not None or self._is_escaped or piece.endswith(b"\\"):
+            return False
+        parts = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
+        texts, outside = (parts[::2], parts[1::2]) if self._inside else (parts[1::2], parts[::2])
+        if max(map(len, texts), default=0) + len(self._text) > self._most_bytes():
+            return False
+        ends_inside = self._inside ^ (len(parts) % 2 == 0)
+        if self._takes_texts_out and len(parts) == 1 and self._inside:
+            self._text += piece
+        elif self._takes_texts_out:
+            if self._inside:
+                self._skeleton += b'"%b' % bytes(self._text)
+                self._text.clear()
+            if ends_inside:
+                start = len(piece) - len(parts[-1])
+                self._skeleton += piece[: start - 1]
+                self._text += piece[start:]
+            else:
+                self._skeleton += piece
+        self._inside = ends_inside
+        self._count(b'"'.join(outside).translate(None, _SPACE), sum(map(len, outside)))
+        return True
+
+    def _most_bytes(self) -> int:
+        """Of a text that stays in the skeleton."""
+        return _LONG_IF_CROWDED_BYTES if len(self._skeleton) > _CROWDED_BYTES else _LONG_BYTES
+
+    def _feed_any(self, piece: bytes) -> None:
         at, outside = 0, []
         while at < len(piece):
             if self._inside:
@@ -257,8 +292,7 @@ class _Scan:
             self._long.feed(part)
             return
         self._text += part
-        crowded = len(self._skeleton) > _CROWDED_BYTES
-        if len(self._text) > (_LONG_IF_CROWDED_BYTES if crowded else _LONG_BYTES):
+        if len(self._text) > self._most_bytes():
             self._long = _LongText()
             self._long.feed(bytes(self._text))
             self._text.clear()
@@ -339,7 +373,7 @@ class _Filling:
 
     def __init__(self, texts: list[bytearray], mark: str) -> None:
         self._texts, self._mark = texts, mark
-        self._left_bytes = _MOST_TEXTS_BYTES
+        self._left_bytes = _MOST_WIDE_BYTES
 
     async def filled(self, asked: Any) -> Any:
         """The request, filled. What no schema describes may have long texts anywhere but in names.
@@ -356,12 +390,12 @@ class _Filling:
                 holder[name] = value
         return root[0]
 
-    def _places(self, value: Any, name: str, how: str | None) -> Iterator[tuple[Any, Any, int, str, str]]:
+    def _places(self, value: Any, name: str, how: str | int | None) -> Iterator[tuple[Any, Any, int, str | int, str]]:
         """Holder, name in it, number of the text, what becomes of it, and the name of the field."""
         members: Any
         how = TEXT if how == CONTENT else how
         if isinstance(value, msgspec.Struct):
-            long: Mapping[str, str] = getattr(value, "LONG", {})
+            long: Long = getattr(value, "LONG", {})
             members = ((each, getattr(value, each), long.get(each)) for each in value.__struct_fields__)
         elif isinstance(value, dict):
             members = ((each, inner, how) for each, inner in value.items())
@@ -384,19 +418,19 @@ class _Filling:
             else:
                 yield from self._places(inner, field, way)
 
-    async def _content(self, number: int, how: str, name: str) -> Any:
+    async def _content(self, number: int, how: str | int, name: str) -> Any:
         content, self._texts[number] = self._texts[number], bytearray()
         if how in (BYTES, CONTENT):
             return _as_bytes(content)
         if how == BASE64:
             return await _decode_base64(content, name)
-        if len(content) > _MOST[how]:
-            told = f"{shortened(name)}: must have at most {_MOST[how]} bytes; send more as a file"
+        if len(content) > int(how):
+            told = f"the body does not fit: Expected `str` of length <= {how} - at `{shortened(name)}`"
             raise Refused(400, "invalid_argument", told)
         text = content.decode()
-        self._left_bytes -= sys.getsizeof(text)
+        self._left_bytes -= max(0, sys.getsizeof(text) - 2 * len(content))
         if self._left_bytes < 0:
-            told = f"programs and arguments of a request must take at most {_MOST_TEXTS_BYTES} bytes together"
+            told = "the texts of a request take too much memory, because they mix wide and other characters; send files"
             raise Refused(400, "invalid_argument", told)
         await asyncio.sleep(0)
         return text

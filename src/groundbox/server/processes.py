@@ -11,7 +11,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
@@ -39,7 +39,7 @@ Size = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": 6
 class StartAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A program to start: `POST /v1/sandboxes/ID/processes`, as `AsyncSandbox.start` takes it."""
 
-    LONG: ClassVar[Mapping[str, str]] = {"command": bodies.ARGUMENT, "env": bodies.ARGUMENT}
+    LONG: ClassVar[bodies.Long] = {"command": bodies.ARGUMENT, "env": bodies.ARGUMENT}
 
     command: schemas.Argument | list[schemas.Argument]
     cwd: schemas.Path | None = None
@@ -155,8 +155,6 @@ class Processes:
                     keys.current(key)  # it may have been revoked since the connection was made
                     await socket.send_bytes(chunk.data)
             ended = await process.wait()
-            if held.closed:  # the process was ended with its sandbox, and nobody must take that for its own end
-                raise Refused(410, "sandbox_closed", "this sandbox has been closed")
             await socket.send_text(json.dumps({"exit": ended._asdict()}))
 
         with held.in_use():
@@ -169,9 +167,7 @@ class Processes:
             except WebSocketDisconnect:
                 return
             except Refused as refused:
-                await socket.close(
-                    1012 if self._service.is_ending else 1008, refused.message.encode()[:120].decode(errors="ignore")
-                )
+                await socket.close(1008, refused.message.encode()[:120].decode(errors="ignore"))
                 return
             finally:
                 for each in (showing, heeding):
@@ -185,9 +181,6 @@ class Processes:
             while (chunk := await process.read()) is not None:
                 yield event(chunk.stream, {"base64": base64.b64encode(chunk.data).decode("ascii")})
             ended = await process.wait()
-        if held.closed:
-            self._service.check_open()
-            raise Refused(410, "sandbox_closed", "this sandbox has been closed")
         yield event("exit", ended._asdict())
 
     def _held(self, request: Request | WebSocket) -> Held:

@@ -24,9 +24,9 @@ Word = Annotated[str, msgspec.Meta(max_length=200)]
 """A name of ours or of a user's: a language, an environment, an owner."""
 Label = Annotated[str, msgspec.Meta(max_length=1024)]
 Path = Annotated[str, msgspec.Meta(max_length=4096)]
-Argument = Annotated[str, msgspec.Meta(max_length=bodies.MOST_ARGUMENT_BYTES)]
+Argument = Annotated[str, msgspec.Meta(max_length=bodies.ARGUMENT)]
 """An argument or a variable of a program: Linux takes no longer one (MAX_ARG_STRLEN of execve(2))."""
-Text = Annotated[str, msgspec.Meta(max_length=bodies.MOST_TEXT_BYTES)]
+Text = Annotated[str, msgspec.Meta(max_length=bodies.TEXT)]
 Hash = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 Seconds = Annotated[float, msgspec.Meta(extra_json_schema={"exclusiveMinimum": 0})]
 Count = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})]
@@ -45,7 +45,7 @@ class _Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_de
 class Base64(_Request, kw_only=True):
     """Bytes of a file, where text does not do."""
 
-    LONG: ClassVar[Mapping[str, str]] = {"base64": bodies.BASE64}
+    LONG: ClassVar[bodies.Long] = {"base64": bodies.BASE64}
 
     base64: str
 
@@ -73,8 +73,6 @@ class NetworkAsked(_Request, kw_only=True):
 class SandboxAsked(_Request, kw_only=True):
     """Settings of a sandbox, as `AsyncSandbox` takes them."""
 
-    LONG: ClassVar[Mapping[str, str]] = {"env": bodies.ARGUMENT}
-
     limits: LimitsAsked | None = None
     network: NetworkAsked | None = None
     environment: Word | None = None
@@ -85,13 +83,12 @@ class SandboxAsked(_Request, kw_only=True):
     branching: bool | None = None
     undo: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})] | None = None
     rollback: Literal["on_error"] | None = None
-    env: dict[Argument, Argument] | None = None
 
 
 class ProgramAsked(_Request, kw_only=True):
     """A program and how it is run, as `AsyncSandbox.run` takes it."""
 
-    LONG: ClassVar[Mapping[str, str]] = {
+    LONG: ClassVar[bodies.Long] = {
         "code": bodies.TEXT,
         "stdin": bodies.BYTES,
         "args": bodies.TEXT,
@@ -143,7 +140,7 @@ class ProgramAsked(_Request, kw_only=True):
             *("dialect", "max_tokens", "aside", "cwd", "env", "keep_processes"),
         ):
             value = getattr(self, name)
-            if value is not None and not (name == "env" and isinstance(self, RunAsked)):  # there the sandbox has it
+            if value is not None:
                 given[name] = value
         return given
 
@@ -162,7 +159,7 @@ class RunAsked(ProgramAsked, kw_only=True):
     undo: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})] | None = None
     rollback: Literal["on_error"] | None = None
 
-    LONG: ClassVar[Mapping[str, str]] = {**ProgramAsked.LONG, "files": bodies.BYTES}
+    LONG: ClassVar[bodies.Long] = {**ProgramAsked.LONG, "files": bodies.BYTES}
 
     files: dict[Path, str | Base64] = {}
     stream: bool = False
@@ -202,7 +199,7 @@ class RunInAsked(ProgramAsked, kw_only=True):
 class QuestionAsked(_Request, kw_only=True):
     """A question to the server's model: `POST /v1/conversations`."""
 
-    LONG: ClassVar[Mapping[str, str]] = {"question": bodies.ARGUMENT, "files": bodies.BYTES}
+    LONG: ClassVar[bodies.Long] = {"question": bodies.ARGUMENT, "files": bodies.BYTES}
 
     question: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
     sandbox_id: Word | None = None
@@ -232,7 +229,7 @@ class ForkAsked(_Request, kw_only=True):
 class PathAsked(_Request, kw_only=True):
     """An order on files as guests see them: `POST /v1/sandboxes/ID/guest-files`."""
 
-    LONG: ClassVar[Mapping[str, str]] = {"data": bodies.BYTES}
+    LONG: ClassVar[bodies.Long] = {"data": bodies.BYTES}
 
     op: Literal["workdir", "read", "write", "mkdir", "remove", "stat", "exists", "list", "realpath"]
     path: Path = "."
@@ -260,7 +257,7 @@ class KeyAsked(_Request, kw_only=True):
 def of_sandbox(asked: SandboxAsked | RunAsked) -> dict[str, Any]:
     """Arguments of AsyncSandbox; only what was given."""
     given: dict[str, Any] = {}
-    for name in ("environment", "profile", "hash_seed", "inspect", "restart", "branching", "undo", "rollback", "env"):
+    for name in ("environment", "profile", "hash_seed", "inspect", "restart", "branching", "undo", "rollback"):
         value = getattr(asked, name)
         if value is not None:
             given[name] = value

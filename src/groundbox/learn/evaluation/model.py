@@ -350,7 +350,6 @@ class _Evaluation:
                 steps=found,
                 no_steps=why,
                 metrics=judged.metrics,
-                read=judged.read,
             )
         )
 

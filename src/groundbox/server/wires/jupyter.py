@@ -65,7 +65,7 @@ class _SessionAsked(msgspec.Struct):
 class _ContentAsked(msgspec.Struct):
     """`PUT /api/contents/KERNEL/PATH`."""
 
-    LONG: ClassVar[Mapping[str, str]] = {"content": bodies.CONTENT}
+    LONG: ClassVar[bodies.Long] = {"content": bodies.CONTENT}
 
     type: schemas.Word = "file"
     format: schemas.Word | None = None

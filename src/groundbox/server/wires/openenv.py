@@ -98,7 +98,7 @@ class _Message(msgspec.Struct, kw_only=True):
 
 
 class _Action(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[Mapping[str, str]] = {"code": bodies.TEXT}
+    LONG: ClassVar[bodies.Long] = {"code": bodies.TEXT}
 
     code: Text
     timeout_s: float | None = None

@@ -56,7 +56,7 @@ _NETWORK: Final = Network(loopback=True)
 
 
 class _RunCode(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[Mapping[str, str]] = {"code": bodies.TEXT, "stdin": bodies.TEXT, "files": bodies.BASE64}
+    LONG: ClassVar[bodies.Long] = {"code": bodies.TEXT, "stdin": bodies.TEXT, "files": bodies.BASE64}
 
     code: Text
     language: Word | None = "python"
@@ -69,7 +69,7 @@ class _RunCode(msgspec.Struct, kw_only=True):
 
 
 class _RunJupyter(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[Mapping[str, str]] = {"cells": bodies.TEXT, "files": bodies.BASE64}
+    LONG: ClassVar[bodies.Long] = {"cells": bodies.TEXT, "files": bodies.BASE64}
 
     cells: list[Text]
     cell_timeout: float = 0.0

@@ -153,7 +153,7 @@ class Context:
 
 
 class _Asked(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[Mapping[str, str]] = {"code": bodies.TEXT, "env_vars": bodies.ARGUMENT}
+    LONG: ClassVar[bodies.Long] = {"code": bodies.TEXT, "env_vars": bodies.ARGUMENT}
 
     code: Text
     context_id: Word | None = None

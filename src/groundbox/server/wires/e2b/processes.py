@@ -13,7 +13,7 @@ import binascii
 import contextlib
 import errno
 import signal
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -56,7 +56,7 @@ class _Pty(msgspec.Struct, kw_only=True):
 
 
 class _Config(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[Mapping[str, str]] = {"args": bodies.ARGUMENT, "envs": bodies.ARGUMENT}
+    LONG: ClassVar[bodies.Long] = {"args": bodies.ARGUMENT, "envs": bodies.ARGUMENT}
 
     cmd: Path
     args: list[Argument] = []
@@ -72,7 +72,7 @@ class _StartAsked(msgspec.Struct, kw_only=True):
 
 
 class _Input(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[Mapping[str, str]] = {"stdin": bodies.BASE64, "pty": bodies.BASE64}
+    LONG: ClassVar[bodies.Long] = {"stdin": bodies.BASE64, "pty": bodies.BASE64}
 
     stdin: str | None = None
     pty: str | None = None

@@ -29,7 +29,7 @@ from groundbox.sandbox import environments
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import json_reply
-from groundbox.server.schemas import decoded
+from groundbox.server.schemas import read
 from groundbox.server.service import Service
 
 OF_E2B: Final = frozenset({"base", "code-interpreter", "code-interpreter-v1", "code-interpreter-beta"})
@@ -174,7 +174,7 @@ class Templates:
 
         A key has at most 100 built templates. One more replaces its oldest.
         """
-        key, asked = _key(request), decoded(await request.body(), _BuildAsked)
+        key, asked = _key(request), await read(request, _BuildAsked)
         name, _, tag = (asked.name or asked.alias or "").partition(":")
         tags = frozenset([*(asked.tags or []), *([tag] if tag else [])] or [_TAG])
         if not _NAME.fullmatch(name) or len(tags) > 16 or not all(map(_NAME.fullmatch, tags)):
@@ -200,7 +200,7 @@ class Templates:
 
     async def build(self, request: Request) -> Response:
         """`POST /v2/templates/ID/builds/BUILD`: 202; how the build ended is in its status."""
-        key, built, recipe = _key(request), self._build(request), decoded(await request.body(), _Recipe)
+        key, built, recipe = _key(request), self._build(request), await read(request, _Recipe)
         try:
             await self._resolve(key, built, recipe)
         except _NeedsImage as refused:
