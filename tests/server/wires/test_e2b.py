@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import io
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import threading
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import httpx
 import pytest
@@ -723,3 +724,48 @@ def test_what_a_program_only_calls_a_chart_breaks_no_client(e2b, sandbox, chart)
     result = sandbox.run_code(f"display({{{mime!r}: {chart}, 'text/plain': 'x'}}, raw=True)").results[0]
 
     assert (result.text, result.chart, list(result.extra)) == ("x", None, [mime])
+
+
+# What people build on the SDK, unmodified
+
+
+@pytest.mark.parametrize("root", [None, "/home/user/ws"])
+def test_an_agent_of_the_openai_sdk_has_its_workspace_here(e2b, root):
+    kept = pytest.importorskip(
+        "agents.extensions.sandbox.e2b", reason="openai-agents is not installed here: make clients"
+    )
+    from agents.sandbox.manifest import Manifest
+
+    options = kept.E2BSandboxClientOptions(
+        sandbox_type=kept.E2BSandboxType.CODE_INTERPRETER, allow_internet_access=False, on_timeout="kill"
+    )
+
+    async def work():
+        client = kept.E2BSandboxClient()
+        session = await client.create(options=options, manifest=Manifest(**({} if root is None else {"root": root})))
+        try:
+            async with session:
+                said = await session.exec("sh", "-c", "pwd; exit 3")
+                await session.write(PurePosixPath("a.txt"), io.BytesIO(b"hello"))
+                read = (await session.read(PurePosixPath("a.txt"))).read()
+                return said.stdout, said.exit_code, read, len((await session.persist_workspace()).read()) > 0
+        finally:
+            await client.delete(session)
+
+    assert asyncio.run(work()) == (f"{root or '/workspace'}\n".encode(), 3, b"hello", True)
+
+
+def test_a_runtime_of_verifiers_runs_programs_here(origin):
+    runtimes = pytest.importorskip("verifiers.v1.runtimes.e2b", reason="verifiers is not installed here: make weekly")
+
+    async def work():
+        runtime = runtimes.E2BRuntime(runtimes.E2BConfig(), name="t")
+        try:
+            await runtime.start()
+            ran = await runtime.run(["sh", "-c", "echo $A; pwd; exit 3"], {"A": "1"})
+            await runtime.write("d/x.bin", bytes(range(256)))
+            return ran.stdout, ran.exit_code, await runtime.read("d/x.bin")
+        finally:
+            await runtime.teardown()
+
+    assert asyncio.run(work()) == ("1\n/app\n", 3, bytes(range(256)))
