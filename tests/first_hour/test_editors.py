@@ -182,9 +182,9 @@ RUN_SLIPS = [
         ({"output_dir": "x"},
          "output_dir: is no argument of run(); what was made is in the result: its artifacts, displays and output"),
         (
-            {"env": {}},
-            "env: is no argument of run() for python (it belongs to shell), "
-            "and python takes call_cpu_s, call_wall_s, checks, namespace",
+            {"cwd": "x"},
+            "cwd: is no argument of run() for python (it belongs to shell), "
+            "and python takes call_cpu_s, call_wall_s, checks, env, namespace",
         ),
         (
             {"mode": "script", "args": ["a"]},

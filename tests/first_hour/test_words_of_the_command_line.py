@@ -121,3 +121,14 @@ def test_an_allowed_host_at_home_and_programs_that_talk_to_each_other_have_optio
     assert refused.complaint == (
         "Error: Invalid value for '--private-range': '127.0.0.0/8' is never allowed: it reaches the host itself"
     )
+
+
+def test_a_variable_is_given_by_value_or_taken_from_the_command_itself(command, monkeypatch):
+    monkeypatch.setenv("REGION", "eu")
+    source = "import os; print(os.environ['REGION'], os.environ['STAGE'])"
+
+    ran = command("run", "--env", "REGION", "--env", "STAGE=a=b", "-c", source)
+    unset = command("run", "--env", "NOT_SET_HERE", "-c", "1")
+
+    assert (ran.code, ran.stdout) == (0, "eu a=b\n")
+    assert "'NOT_SET_HERE' is not set here; write NAME=VALUE" in unset.complaint.replace("\n", " ")

@@ -134,6 +134,74 @@ def test_forks_draw_others_also_where_random_was_imported_anew(box):
         each.close()
 
 
+_DRAWS = {
+    "sqlite3": (
+        "import sqlite3; base = sqlite3.connect(':memory:'); base.execute('SELECT random()')",
+        "[each.execute('SELECT random()').fetchone() for each in (base, sqlite3.connect(':memory:'))]",
+    ),
+    "uuid": ("import uuid; uuid.uuid1()", "[uuid.uuid1().node, uuid.uuid1().clock_seq_low, uuid.getnode()]"),
+    "multiprocessing": ("import multiprocessing", "bytes(multiprocessing.current_process().authkey).hex()"),
+    "tempfile": ("import tempfile; tempfile.mktemp()", "tempfile.mktemp()"),
+    "duckdb": (
+        "import duckdb\n"
+        "own = [duckdb.connect(config={'threads': 1, 'async_threads': 0}) for _ in 'ab']\n"
+        "for each in own: each.sql('SELECT random()').fetchall()",
+        "[own[1].sql('SELECT random(), uuid()').fetchall()]",
+    ),
+    "numpy": ("import numpy; numpy.random.rand()", "numpy.random.rand()"),
+    "numpy.random": (
+        "import numpy; numpy.random.set_bit_generator(numpy.random.PCG64()); numpy.random.rand()",
+        "numpy.random.rand()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _DRAWS)
+def test_forks_draw_other_numbers_from_libraries_that_drew_before(name):
+    before, draw = _DRAWS[name]
+    with Sandbox(profile="science" if name in ("numpy", "numpy.random") else None, branching=True) as box:
+        _said(box, before)
+        state = box.checkpoint()
+        forks = box.fork(2)
+        drawn = [_said(each, f"print({draw})") for each in (box, *forks)]
+        box.restore(state)
+        again = _said(box, f"print({draw})")
+        for each in forks:
+            each.close()
+
+    assert len(set(drawn)) == 3
+    if name not in ("uuid", "tempfile"):  # which also go by the clock and by what is there
+        assert again == drawn[0]
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
+def test_forks_draw_other_numbers_in_sql(dialect):
+    options: Any = {} if dialect == "duckdb" else {"dialect": "sqlite"}
+    ask = "SELECT random() AS number" + (", uuid() AS id" if dialect == "duckdb" else ", hex(randomblob(8)) AS id")
+    with Sandbox(branching=True) as box:
+        box.run(ask, language="sql", **options)
+        forks = box.fork(2)
+        drawn = [each.run(ask, language="sql", **options).text for each in (box, *forks)]
+        for each in forks:
+            each.close()
+
+    assert len(set(drawn)) == 3
+
+
+def test_a_result_that_is_half_read_survives_a_fork():
+    with Sandbox(branching=True) as box:
+        _said(
+            box,
+            "import duckdb; base = duckdb.connect(config={'threads': 1, 'async_threads': 0})\n"
+            "base.execute('FROM range(9)').fetchone()",
+        )
+        [fork] = box.fork(1)
+        read = [_said(each, "print(base.fetchmany(2))") for each in (box, fork)]
+        fork.close()
+
+    assert read == ["[(1,), (2,)]\n"] * 2
+
+
 def test_keys_of_copies_differ_although_all_are_process_1(box):
     """OpenSSL tells copies apart by their process ids, so that each would make the same keys and nonces."""
     _said(box, "import ssl; ssl.RAND_bytes(1)")

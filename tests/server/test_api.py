@@ -77,6 +77,25 @@ def test_files_go_in_and_come_out_with_the_reply(client):
     ]
 
 
+def test_variables_reach_every_program_and_neither_a_reply_nor_the_audit_log(client, server):
+    secret = "value-that-is-nobodys-business"
+    code = "import os; len(os.environ['TOKEN'])"
+
+    alone = client.post("/v1/run", json={"code": code, "env": {"TOKEN": secret}})
+    made = client.post("/v1/sandboxes", json={"env": {"TOKEN": secret}})
+    path = f"/v1/sandboxes/{made.json()['sandbox_id']}"
+    first = client.post(f"{path}/run", json={"code": code})
+    shell = client.post(f"{path}/run", json={"code": "echo ${#TOKEN}", "language": "shell"})
+    refused = client.post("/v1/sandboxes", json={"env": {"1A": secret}})
+    client.delete(path)
+
+    assert alone.json()["value"] == first.json()["value"] == {"text/plain": str(len(secret))}
+    assert shell.json()["stdout"] == f"{len(secret)}\n"
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_argument")
+    written = (server.folder / "audit.jsonl").read_text() + server.stderr()
+    assert secret not in "".join(each.text for each in (alone, made, first, shell, refused)) + written
+
+
 def test_previews_that_do_not_fit_into_a_reply_are_told(monkeypatch):
     program = (
         "import matplotlib.pyplot as plt\nfigure = plt.figure(figsize=(20, 10))\n"

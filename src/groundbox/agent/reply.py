@@ -7,7 +7,6 @@ that begins with `Answer:` is an answer whatever it quotes.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import re
@@ -17,19 +16,14 @@ from typing import Any, Final
 from groundbox.agent.defusing import one_line
 from groundbox.agent.messages import KEEP, READ, RUN, TRY, Call, Reply
 from groundbox.check.contracts import Contract
+from groundbox.endpoint.programs import Block, blocks_of, is_program
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox.languages import named as named_here
-from groundbox.values.parsing import module_of
 
 MOST_CALLS: Final = 16
 MOST_BRANCHES: Final = 8
 """Programs that may be tried side by side."""
 _DIALECTS: Final = {"duckdb": "sql", "sqlite": "sql"}
-_FENCE: Final = re.compile(
-    r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[ ]*(?P<language>[\w+-]*)[^\n`]*\n"
-    r"(?P<code>.*?)(?:^[ ]{0,3}(?P=fence)[`~]*[ ]*$|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
 _ANSWER: Final = re.compile(r"^[ \t>*_#]*(?:final )?answer[*_]*[ ]*:[*_]*[ \t]*", re.IGNORECASE | re.MULTILINE)
 _PROMISE: Final = re.compile(
     r"\b(?:let me(?! know)|let's|let us|i'll|i’ll|i will|i am going to|i'm going to|i need to|we need to|"
@@ -132,28 +126,33 @@ def named(language: str) -> str:
 def _of_text(text: str, languages: Collection[str], was_run: Callable[[str, str], bool]) -> list[Step]:
     if not text.strip():
         return [Malformed(problem=f"The reply is empty. Call {RUN} with a program, or write the answer.")]
-    if answer := _ANSWER.search(_FENCE.sub(_blank, text)):
+    fenced = list(blocks_of(text))
+    if answer := _ANSWER.search(_blanked(text, fenced)):
         said = text[answer.end() :].strip()
         return [
             Answer(text=said, marked=True) if said else Malformed(problem="Nothing follows `Answer:`. Write it there.")
         ]
-    blocks = list(_programs(text, languages))
+    blocks = list(_programs(fenced, languages))
     new = [block for block in blocks if not was_run(block.source, block.language)]
     return list(new) if new else [Answer(text=text.strip())]
 
 
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
+def _blanked(text: str, blocks: Sequence[Block]) -> str:
+    """The text with blanks for its blocks, so that places in it stay what they are."""
+    parts, place = [], 0
+    for block in blocks:
+        parts += [text[place : block.begin], " " * (block.end - block.begin)]
+        place = block.end
+    return "".join([*parts, text[place:]])
 
 
-def _programs(text: str, languages: Collection[str]) -> Iterator[Run]:
-    for found in _FENCE.finditer(text):
-        language = named(found["language"]) if found["language"] else "python"
-        code = found["code"]
-        if language not in languages or is_empty(code, language):
+def _programs(blocks: Sequence[Block], languages: Collection[str]) -> Iterator[Run]:
+    for block in blocks:
+        language = named(block.language) if block.language else "python"
+        if language not in languages or is_empty(block.text, language):
             continue
-        if found["language"] or _is_python(code):
-            yield Run(source=code, language=language)
+        if block.language or is_program(block.text):
+            yield Run(source=block.text, language=language)
 
 
 def _of_call(call: Call, languages: Collection[str], branches: int) -> Step:
@@ -248,8 +247,9 @@ def _read(arguments: Mapping[str, Any], call_id: str) -> Step:
 
 def _unwrapped(source: str) -> str:
     """A program that was put into a fence though it is an argument."""
-    found = _FENCE.fullmatch(source.strip())
-    return found["code"] if found else source
+    bare = source.strip()
+    first = next(blocks_of(bare), None)
+    return first.text if first is not None and (first.begin, first.end) == (0, len(bare)) else source
 
 
 def is_empty(source: str, language: str) -> bool:
@@ -257,12 +257,3 @@ def is_empty(source: str, language: str) -> bool:
     comment = _COMMENTS.get(language)
     lines = (line.strip() for line in source.splitlines())
     return not any(line and not (comment and line.startswith(comment)) for line in lines)
-
-
-def _is_python(code: str) -> bool:
-    """Whether a block without a language is a program: it can be compiled, and does something."""
-    try:
-        body = module_of(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return any(not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call | ast.Await) for node in body)

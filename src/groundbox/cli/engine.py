@@ -106,7 +106,7 @@ def serve(idle_s: float) -> int:
         file_count=None,
         output_bytes=None,
     )
-    service = Service(Settings(most=unlimited, idle_s=60.0, total_s=31 * 24 * 3600.0), Keys(token=None))
+    service = Service(Settings(most=unlimited, idle_s=60.0, total_s=31 * 24 * 3600.0, grace_s=0.01), Keys(token=None))
     with bound_unix(path) as listening:
         mark = mark_of(path)
         forks = _Forks()
@@ -117,7 +117,7 @@ def serve(idle_s: float) -> int:
 
         app = Lifetime(application(service, over_unix=True), service, idle_s=idle_s, withdraw=withdraw)
         try:
-            answer(app, listening, ready=forks.begin, ending=service.sandboxes.close_all, stop=app.stop)
+            answer(app, listening, ready=forks.begin, ending=service.end, stop=app.stop, grace_s=0.25)
         finally:
             withdraw()
     return 0

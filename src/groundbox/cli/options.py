@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import click
@@ -17,6 +18,7 @@ from groundbox.errors import InvalidArgument, SandboxUnavailable
 from groundbox.jail import BARE, GVISOR, LANDLOCK, NAMESPACES
 from groundbox.limits import KiB, Limits, MiB
 from groundbox.network import Network
+from groundbox.sandbox.variables import checked_variables
 
 _UNITS: Final = {KiB: " of KiB", MiB: " of MiB"}
 BACKENDS: Final = (NAMESPACES, LANDLOCK, GVISOR, BARE)
@@ -31,6 +33,7 @@ _WHERE: Final = {
     "language": "--language",
     "path": "--file",
     "file": "--file",
+    "env": "--env",
 }
 """Arguments of the Python API to what they are called here."""
 
@@ -44,6 +47,7 @@ class Asked:
     environment: str
     backend: str
     waive: tuple[str, ...]
+    env: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
 
 
 takes_engine: Final = click.option(
@@ -117,6 +121,34 @@ def takes_sandbox(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         call = option(call)
     return call
+
+
+def takes_environ(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--env`; it stands below `takes_sandbox`, whose `asked` it adds the variables to."""
+
+    @functools.wraps(command)
+    def call(*, asked: Asked, env: tuple[str, ...], **given: Any) -> Any:
+        with naming_options():
+            asked = dataclasses.replace(asked, env=checked_variables(_variables(env)))
+        return command(asked=asked, **given)
+
+    return click.option(
+        "--env",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="A variable of the guest's environment; without a value, that of this command; repeatable.",
+    )(call)
+
+
+def _variables(given: Iterable[str]) -> dict[str, str]:
+    """Return variables from `NAME=VALUE`, and from `NAME` those of this command's own environment."""
+    found: dict[str, str] = {}
+    for each in given:
+        name, has_value, value = each.partition("=")
+        if not has_value and name not in os.environ:
+            raise InvalidArgument("env", f"{name!r} is not set here; write NAME=VALUE to give a value")
+        found[name] = value if has_value else os.environ[name]
+    return found
 
 
 def check_host(asked: Asked | None = None) -> None:

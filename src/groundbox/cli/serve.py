@@ -38,6 +38,7 @@ _WHERE: Final = {
     "body_bytes": "--body-mib",
     "body_s": "--body-s",
     "header_s": "--header-s",
+    "grace_s": "--grace-s",
     "node_name": "--node-name",
     "snapshots": "--snapshots",
     "url": "--join or --node-url",
@@ -72,6 +73,7 @@ _WHERE: Final = {
 @click.option("--body-mib", type=click.IntRange(min=1), metavar="N", help="A request; by default 256.")
 @click.option("--body-s", type=float, hidden=True, help="Seconds in which all of a body has come; for tests.")
 @click.option("--header-s", type=float, hidden=True, help="Seconds of a connection without a request; for tests.")
+@click.option("--grace-s", type=float, metavar="S", help="What runs may still take when it is ended; by default 5.")
 @takes_model
 @click.option("--replay", type=Path, metavar="FILE", help="Answer every question from a recording of `groundbox ask`.")
 @click.option("--log-json", is_flag=True, help="One JSON object for each record of the log, on stderr.")
@@ -97,6 +99,7 @@ def serve(
     body_mib: int | None,
     body_s: float | None,
     header_s: float | None,
+    grace_s: float | None,
     model: str | None,
     endpoint: str | None,
     api_key_env: str | None,
@@ -113,7 +116,7 @@ def serve(
 
     With a model (--model, or --endpoint and --model) it answers questions, too: /v1/conversations, and in its console.
 
-    Ctrl-C or SIGTERM ends what goes on with its sandboxes, and exits with 0.
+    After Ctrl-C or SIGTERM new work is answered with 503, runs may still take --grace-s, and it exits with 0.
     """
     check_installed()
     given = {
@@ -124,6 +127,7 @@ def serve(
         "body_bytes": body_mib and body_mib * 1024 * 1024,
         "body_s": body_s,
         "header_s": header_s,
+        "grace_s": grace_s,
     }
     log_to_stderr(as_json=log_json)
     recording = recording_in(replay)
@@ -206,9 +210,10 @@ def _serve(
 
         async def ending() -> None:
             manager.stopping()
+            service.begin_end()
             if member is not None:
                 await member.leave()
-            await service.sandboxes.close_all()
+            await service.end()
 
         try:
             serve(
@@ -218,6 +223,7 @@ def _serve(
                 ending=ending,
                 keep_alive_s=settings.header_s,
                 ws="websockets-sansio",
+                grace_s=0.25,  # the service has given its own
             )
         finally:
             if unix_socket is not None and mark is not None:

@@ -67,7 +67,8 @@ def makers(asked: Asked, databases: Mapping[str, Any], *, no_engine: bool) -> Ma
         except EngineUnavailable as error:
             say(f"{error}; this command goes on without it, which takes longer to start")
         else:
-            told: dict[str, Any] = {"limits": asked.limits, "network": asked.network, "environment": asked.environment}
+            names = ("limits", "network", "environment", "env")
+            told: dict[str, Any] = {name: getattr(asked, name) for name in names}
             there: Any = server.AsyncSandbox  # has the methods of one here
             return Makers(partial(there, **told), partial(server.Sandbox, **told))
     told = {**vars(asked), **({"databases": databases} if databases else {})}
@@ -96,6 +97,7 @@ def run(
         "environment": asked.environment,
         "profile": languages.profile_for(told["language"], source, told.get("mode")),
         "idle_s": 10.0,
+        **({"env": dict(asked.env)} if asked.env else {}),
     }
     if not asked.network.off:
         box["network"] = {"allow": list(asked.network.allow), "loopback": asked.network.loopback}

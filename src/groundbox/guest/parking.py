@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .python.cells import CellRunner
-from .python.reseed import renew_keys, reseed
+from .python.reseed import renew_keys, reseed, reseed_libraries
 from .snapshots import Snapshots
 
 SOCKET, OUT, ERR = 68, 69, 70
@@ -127,6 +127,7 @@ class Parking:
         renew_keys()
         if order["fork"]:
             reseed()
+            reseed_libraries()
         return {"ok": True}
 
 

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple, NoReturn
 from .children import Children, exit_of
 from .files import refused
 
-_PRCTL = ctypes.CDLL(None).prctl
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+PRCTL = ctypes.CDLL(None).prctl
+PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _FIRST_OWN = 10
 """Descriptors are moved here and above first, because a cell may have closed 0 to 2 and made room for them there."""
 _BEYOND = 1 << 20
@@ -134,26 +134,26 @@ class _Supervisor:
 
     def _begin(self) -> None:
         os.setsid()  # so that a signal to process 1's group, which a cell may send, does not come here
-        _PRCTL(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # without a pid namespace nobody else sees to that
+        PRCTL(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # without a pid namespace nobody else sees to that
         gc.disable()  # a collection would write to pages that are shared until then
-        _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._set_limits(None, self._order["private_bytes"])
-        *given, control = [_moved(descriptor) for descriptor in self._descriptors]
-        self._answer, self._control = _moved(self._answer), control
-        nothing = _moved(os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC))
+        *given, control = [moved_above_streams(descriptor) for descriptor in self._descriptors]
+        self._answer, self._control = moved_above_streams(self._answer), control
+        nothing = moved_above_streams(os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC))
         if self._order["terminal"]:
             streams = _Streams(given[0], given[0], given[0])
         else:
             streams = _Streams(*(given if self._order["stdin"] else [nothing, *given]))
         for own in range(3):
             os.dup2(nothing, own, inheritable=False)
-        self._wake, waker = (_moved(end) for end in os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
-        _close_all_but({0, 1, 2, *streams, self._control, self._answer, self._wake, waker})
+        self._wake, waker = (moved_above_streams(end) for end in os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
+        close_all_but({0, 1, 2, *streams, self._control, self._answer, self._wake, waker})
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a cell may have blocked any
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._program = _spawned(self._order, streams)
-        _close_all_but({0, 1, 2, self._control, self._answer, self._wake, waker})
+        close_all_but({0, 1, 2, self._control, self._answer, self._wake, waker})
 
     def _say(self, answer: dict[str, Any]) -> None:
         """To the worker, which waits for it."""
@@ -212,7 +212,7 @@ def _spawned(order: dict[str, Any], streams: _Streams) -> int:
         OSError: There is no process to be had.
     """
     supervisor = os.getpid()
-    reader, writer = (_moved(end) for end in os.pipe2(os.O_CLOEXEC))
+    reader, writer = (moved_above_streams(end) for end in os.pipe2(os.O_CLOEXEC))
     pid = os.fork()
     if pid == 0:
         _become(order, streams, supervisor, writer)
@@ -230,7 +230,7 @@ def _become(order: dict[str, Any], streams: _Streams, supervisor: int, failure: 
     what = "program"
     try:
         os.setsid()
-        _PRCTL(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        PRCTL(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != supervisor:  # it ended before that was set
             os._exit(127)
         if order["terminal"]:
@@ -240,7 +240,7 @@ def _become(order: dict[str, Any], streams: _Streams, supervisor: int, failure: 
         signal.set_wakeup_fd(-1)
         for known in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(known, signal.SIG_DFL)
-        _close_all_but({0, 1, 2, failure})
+        close_all_but({0, 1, 2, failure})
         if order["cwd"] is not None:
             what = "cwd"
             os.chdir(order["cwd"])
@@ -253,7 +253,7 @@ def _become(order: dict[str, Any], streams: _Streams, supervisor: int, failure: 
         os._exit(127)
 
 
-def _moved(descriptor: int) -> int:
+def moved_above_streams(descriptor: int) -> int:
     """The same under a number that is none of the three streams', in place of the old one."""
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_OWN)
@@ -261,7 +261,7 @@ def _moved(descriptor: int) -> int:
         os.close(descriptor)
 
 
-def _close_all_but(kept: set[int]) -> None:
+def close_all_but(kept: set[int]) -> None:
     """A guest's cells may have opened anything in process 1, and have let children inherit it."""
     start = 0
     for descriptor in sorted(kept):

@@ -48,6 +48,11 @@ class Residents:
         """Languages whose process is there."""
         return list(self._living)
 
+    def drop(self) -> None:
+        """End those that wait for a first cell, because they have another environment than it is to have."""
+        for name in self.names():
+            self._end(name)
+
     def run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         """Run one cell; what `done` says.
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from os import _exit, getpid  # by these names, because programs set `os._exit` to what they like
 from typing import Any, NoReturn
 
+from .aide import start_aide
 from .children import Children, Interrupts, interrupt, outcome
 from .claims import checked_failure, checked_observed
 from .command import Commands
@@ -49,6 +50,10 @@ _RUNS_HERE = frozenset({"cell", "call", "calls", "sql"})
 """Kinds of runs whose programs change this process."""
 Mode = Callable[[dict[str, Any], list[int]], dict[str, Any]]
 """Carries out one kind of run: takes the order and its descriptors, gives what `done` says."""
+
+
+_IN_THIS_ENVIRONMENT = ("cell", "call", "calls")
+"""Modes whose programs have the environment of this process; others are processes that are given theirs."""
 
 
 class Worker:
@@ -87,6 +92,7 @@ class Worker:
         self._outside = Outside(temporary)
         self._is_copied = False
         self._parking = Parking(0, cells, os.path.dirname(workdir), apart)
+        self._has_environ = False
         self._core = ""
         self._observed: list[dict[str, Any]] = []
         self._modes: dict[str, Mode] = {
@@ -108,6 +114,7 @@ class Worker:
             "scan": self._files.scan,
             "realpath": self._files.realpath,
             "start": self._start,
+            "aide": self._start_aide,
             "unpack": lambda order, descriptors: self._parking.unpack(order, descriptors),
         }
         self._sql: Any = None
@@ -180,10 +187,16 @@ class Worker:
             self._wire.send(event)
 
     def _start(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self._set_environ(order)
         self._commands.spares.drop()  # nothing waits for a next program beside what may reach it
         return self._processes.start(order, descriptors)
 
+    def _start_aide(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self._commands.spares.drop()
+        return start_aide(self._children, self._workdir, self._set_limits, descriptors)
+
     def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self._set_environ(order)
         mode = order["mode"]
         if mode != "command":
             self._commands.spares.drop()
@@ -195,10 +208,10 @@ class Worker:
                 return answer
         self._prepare(order)
         if not order.get("tools"):
-            return self._modes[mode](order, descriptors)
+            return self._run_in_mode(order, descriptors)
         self._attach_tools(descriptors.pop())
         try:
-            return self._modes[mode](order, descriptors)
+            return self._run_in_mode(order, descriptors)
         finally:
             self._tools.detach()
 
@@ -211,6 +224,28 @@ class Worker:
         for stream in (sys.__stdout__, sys.__stderr__):
             if stream is not None and stream.line_buffering != order["stream"]:
                 stream.reconfigure(line_buffering=order["stream"])
+
+    def _set_environ(self, order: dict[str, Any]) -> None:
+        """Take the variables of the sandbox with its first order; what programs set later stays."""
+        if not self._has_environ and "set_environ" in order:
+            self._has_environ = True
+            self._commands.spares.drop()
+            self._residents.drop()
+            os.environ.update(order["set_environ"])
+
+    def _run_in_mode(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """Run with the variables of this run, if it has any, and put back what they replaced."""
+        own = order.get("environ", {}) if order["mode"] in _IN_THIS_ENVIRONMENT else {}
+        before = {name: os.environ.get(name) for name in own}
+        os.environ.update(own)
+        try:
+            return self._modes[order["mode"]](order, descriptors)
+        finally:
+            for name, value in before.items():
+                if value is not None:
+                    os.environ[name] = value
+                else:
+                    os.environ.pop(name, None)
 
     def _attach_tools(self, descriptor: int) -> None:
         """Let the program call the host's tools, by the module `tools`, for as long as this run takes."""
@@ -341,6 +376,7 @@ class Worker:
     ) -> NoReturn:
         code = 1
         self._cells.environment_packages = order.get("packages", {})
+        os.environ.update(order.get("environ", {}))
         try:
             os.setpgid(0, 0)
             if descriptors:

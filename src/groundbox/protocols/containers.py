@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from starlette.datastructures import UploadFile
@@ -30,12 +30,15 @@ from groundbox.server.protocol import AtGateway, Placing, WireProtocol
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import json_reply
 from groundbox.server.sandboxes import Held
+from groundbox.server.schemas import Label, Word
 from groundbox.server.service import Service
 
 _WIRE: Final = "containers"
 _FOLDER: Final = "/mnt/data"
 _MEMORY: Final = {"1g": 1 * GiB, "4g": 4 * GiB, "16g": 16 * GiB, "64g": 64 * GiB}
 _USUAL_PAGE, _MOST_PAGE = 20, 100
+_MOST_UPLOADED: Final = 1000
+_T = TypeVar("_T")
 
 
 class _Expires(msgspec.Struct):
@@ -45,31 +48,38 @@ class _Expires(msgspec.Struct):
 
 class _Policy(msgspec.Struct):
     type: Literal["disabled", "allowlist"]
-    allowed_domains: list[str] = []
-    domain_secrets: list[Any] | None = None
+    allowed_domains: Annotated[list[Label], msgspec.Meta(max_length=1000)] = []
+    domain_secrets: Annotated[list[Any], msgspec.Meta(max_length=100)] | None = None
 
 
 class _Asked(msgspec.Struct):
     """`POST /v1/containers`."""
 
-    name: str
+    name: Label
     expires_after: _Expires | None = None
     memory_limit: Literal["1g", "4g", "16g", "64g"] | None = None
     network_policy: _Policy | None = None
-    file_ids: list[str] | None = None
-    skills: list[Any] | None = None
+    file_ids: Annotated[list[Word], msgspec.Meta(max_length=100)] | None = None
+    skills: Annotated[list[Any], msgspec.Meta(max_length=100)] | None = None
 
 
 class _State:
     """Facts that this wire keeps for a sandbox.
 
     Attributes:
-        seen: When each file was seen first, and whether the client or a program made it.
+        uploaded: When the client sent each file, in seconds since the epoch; the last `_MOST_UPLOADED` of them.
     """
 
     def __init__(self, asked: _Asked) -> None:
-        self.asked = asked
-        self.seen: dict[str, tuple[int, str]] = {}
+        self.name, self.memory_limit = asked.name, asked.memory_limit
+        self.uploaded: dict[str, int] = {}
+
+    def note(self, path: str) -> None:
+        """Note that the client sent a file."""
+        self.uploaded.pop(path, None)
+        self.uploaded[path] = int(time.time())
+        if len(self.uploaded) > _MOST_UPLOADED:
+            del self.uploaded[next(iter(self.uploaded))]
 
 
 def _routes(service: Service) -> list[BaseRoute]:
@@ -123,7 +133,7 @@ class Containers:
         key, name = _key(request), request.query_params.get("name")
         labels = {} if name is None else {"name": name}
         there = [held for held in self._service.sandboxes.list(key, labels) if _WIRE in held.state]
-        return json_reply(_page(request, [_described(held) for held in there]))
+        return json_reply(_page(request, there, lambda held: held.id, _described))
 
     async def show(self, request: Request) -> Response:
         """`GET /v1/containers/ID`"""
@@ -150,13 +160,15 @@ class Containers:
             with self._service.errors(), held.in_use() as box:
                 path = check_path("file", file.filename.replace("\\", "/").rsplit("/", 1)[-1])
                 await box.files.write(path, data)
-        _state(held).seen[path] = int(time.time()), "user"
+        _state(held).note(path)
         return json_reply(_file(held, path, len(data)))
 
     async def files(self, request: Request) -> Response:
         """`GET /v1/containers/ID/files?limit=&order=&after=`"""
         held = self._held(request)
-        return json_reply(_page(request, [_file(held, path, size) for path, size in (await self._all(held)).items()]))
+        there = list((await self._all(held)).items())
+        page = _page(request, there, lambda each: _file_id(held, each[0]), lambda each: _file(held, *each))
+        return json_reply(page)
 
     async def file(self, request: Request) -> Response:
         """`GET /v1/containers/ID/files/ID`"""
@@ -176,18 +188,16 @@ class Containers:
         path, _ = await self._found(held, request)
         with self._service.errors(), held.in_use() as box:
             await box.files.remove(path)
-        _state(held).seen.pop(path, None)
+        _state(held).uploaded.pop(path, None)
         name = request.path_params["file_id"]
         return json_reply({"id": name, "object": "container.file.deleted", "deleted": True})
 
     async def _all(self, held: Held) -> Mapping[str, int]:
         with self._service.errors(), held.in_use() as box:
-            there = await box.files.list()
-        seen = _state(held).seen
-        for path in seen.keys() - there.keys():
-            del seen[path]
-        for path in there:
-            seen.setdefault(path, (int(time.time()), "assistant"))
+            there: Mapping[str, int] = await box.files.list()
+        uploaded = _state(held).uploaded
+        for path in uploaded.keys() - there.keys():
+            del uploaded[path]
         return there
 
     async def _found(self, held: Held, request: Request) -> tuple[str, int]:
@@ -206,15 +216,15 @@ class Containers:
 
 def _described(held: Held) -> dict[str, Any]:
     """OpenAI's model of a container. One that is there is `running`; others are not found."""
-    asked = _state(held).asked
+    state = _state(held)
     told: dict[str, Any] = {
         "id": held.id,
         "object": "container",
         "created_at": int(held.created),
         "last_active_at": int(time.time() - (time.monotonic() - held.used)),
         "status": "running",
-        "name": asked.name,
-        "memory_limit": asked.memory_limit,
+        "name": state.name,
+        "memory_limit": state.memory_limit,
         "network_policy": {"type": "disabled"},
     }
     if held.idle_s is not None:
@@ -225,15 +235,15 @@ def _described(held: Held) -> dict[str, Any]:
 
 
 def _file(held: Held, path: str, size: int) -> dict[str, Any]:
-    created_at, source = _state(held).seen.get(path, (int(time.time()), "assistant"))
+    uploaded = _state(held).uploaded.get(path)
     return {
         "id": _file_id(held, path),
         "object": "container.file",
         "container_id": held.id,
-        "created_at": created_at,
+        "created_at": int(held.created) if uploaded is None else uploaded,
         "bytes": size,
         "path": f"{_FOLDER}/{path}",
-        "source": source,
+        "source": "assistant" if uploaded is None else "user",
     }
 
 
@@ -241,22 +251,24 @@ def _file_id(held: Held, path: str) -> str:
     return "cfile_" + hashlib.sha256(f"{held.id}/{path}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _page(request: Request, items: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A page of a list: the newest first, as OpenAI's lists are, unless `order=asc`."""
+def _page(
+    request: Request, items: Sequence[_T], id_of: Callable[[_T], str], describe: Callable[[_T], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a page of a list: the newest first, as OpenAI's lists are, unless `order=asc`."""
     query = request.query_params
     limit, order = query.get("limit", str(_USUAL_PAGE)), query.get("order", "desc")
-    if not limit.isdecimal() or not 1 <= int(limit[:4]) <= _MOST_PAGE:
+    if len(limit) > 3 or not limit.isdecimal() or not 1 <= int(limit) <= _MOST_PAGE:
         raise Refused(400, "invalid_argument", f"limit: must be a whole number from 1 to {_MOST_PAGE}")
     if order not in ("asc", "desc"):
         raise Refused(400, "invalid_argument", "order: must be `asc` or `desc`")
     ordered = list(items) if order == "asc" else list(reversed(items))
     after = query.get("after")
     if after is not None:
-        names = [each["id"] for each in ordered]
-        if after not in names:
+        at = next((at for at, each in enumerate(ordered) if id_of(each) == after), None)
+        if at is None:
             raise not_found("item to go on after")
-        ordered = ordered[names.index(after) + 1 :]
-    page = ordered[: int(limit)]
+        ordered = ordered[at + 1 :]
+    page = [describe(each) for each in ordered[: int(limit)]]
     ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": None, "last_id": None}
     return {"object": "list", "data": page, **ends, "has_more": len(ordered) > len(page)}
 

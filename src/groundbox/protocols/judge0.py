@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import collections
 import contextlib
 import dataclasses
@@ -22,9 +21,9 @@ import sys
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -35,6 +34,7 @@ from starlette.routing import BaseRoute, Route
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Execution, Outcome
 from groundbox.limits import KiB, Limits, MiB
+from groundbox.protocols.fields import beside
 from groundbox.sandbox import languages
 from groundbox.sandbox.workdir import check_path
 from groundbox.server import bodies, schemas
@@ -44,8 +44,6 @@ from groundbox.server.refusals import Refused, of_this_side
 from groundbox.server.replies import attended, json_reply
 from groundbox.server.service import Service
 from groundbox.server.shares import most_of_one_key
-
-_T = TypeVar("_T")
 
 _WIRE: Final = "judge0"
 _VERSION: Final = "1.13.1"
@@ -72,12 +70,12 @@ _MOST_REPLY_BYTES: Final = 32 * MiB
 _SUBMISSION_BYTES: Final = 4096
 """What a submission takes without its texts and files."""
 _FILE_BYTES: Final = 200
-_CHUNK: Final = MiB
-_MOST_HERE: Final = 64 * KiB
+_MOST_HERE: Final = MiB
 _MOST_TEXT: Final = 16 * MiB
 _MOST_ARCHIVE: Final = 96 * MiB
+_PROGRAM: Final = ("source_code", "stdin", "expected_output")
 _MOST_CHARS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("source_code", "stdin", "expected_output"), _MOST_TEXT * 3 // 2),  # they may be in base64
+    **dict.fromkeys(_PROGRAM, _MOST_TEXT * 3 // 2),  # they may be in base64
     "additional_files": _MOST_ARCHIVE,
     "command_line_arguments": 4096,
     "compiler_options": 4096,
@@ -98,12 +96,9 @@ def _at_most(name: str) -> msgspec.Meta:
 
 
 class _Asked(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[bodies.Long] = {
-        "source_code": 2 * _MOST_ARCHIVE,
-        "stdin": 2 * _MOST_ARCHIVE,
-        "expected_output": 2 * _MOST_ARCHIVE,
-        "additional_files": 2 * _MOST_ARCHIVE,
-    }
+    """A submission. A text that is long in its body is a view of UTF-8 until `_checked` makes a text of it."""
+
+    LONG: ClassVar[bodies.Long] = dict.fromkeys((*_PROGRAM, "additional_files"), bodies.CONTENT)
 
     source_code: Annotated[str | None, _at_most("source_code")] = None
     language_id: int | None = None
@@ -188,7 +183,11 @@ class _Submission:
         """Memory that it takes, about."""
         texts = (*msgspec.structs.astuple(self.asked), *self.result.values(), *self.argv)
         of_files = sum(_FILE_BYTES + sys.getsizeof(path) + len(data) for path, data in self.files.items())
-        return _SUBMISSION_BYTES + of_files + sum(sys.getsizeof(each) for each in texts if isinstance(each, str))
+        return _SUBMISSION_BYTES + of_files + sum(map(_size_of, texts))
+
+
+def _size_of(value: Any) -> int:
+    return sys.getsizeof(value) if isinstance(value, str) else len(value) if isinstance(value, memoryview) else 0
 
 
 def _routes(service: Service) -> list[BaseRoute]:
@@ -358,15 +357,16 @@ class _Judge0:
         size = _Submission(key.id, asked, (), {}, Limits(), "", 0).size
         self._room.take(key.id, size)
         try:
-            if encoded:
-                for name in ("source_code", "stdin", "expected_output"):
-                    if (text := getattr(asked, name)) is not None:
-                        setattr(asked, name, await _beside(len(text), _text_of, name, text))
+            for name in _PROGRAM:
+                content = getattr(asked, name)
+                if isinstance(content, memoryview) or (encoded and content is not None):
+                    text = await beside(len(content), functools.partial(_text_of, name, content, encoded=encoded))
+                    setattr(asked, name, text)
             argv = self._check_rest(asked)
             files: Mapping[str, bytes] = {}
             if asked.additional_files:
                 length = len(asked.additional_files)
-                archive = await _beside(length, _bytes_of, "additional_files", asked.additional_files)
+                archive = await beside(length, _bytes_of, "additional_files", asked.additional_files)
                 unpacked = await asyncio.to_thread(_size_of_archive, archive)
                 self._room.take(key.id, unpacked)
                 size += unpacked
@@ -499,7 +499,7 @@ class _Judge0:
             told = [None if each is None else _described(each, fields, encoded=encoded) for each in submissions]
             return json_reply({"submissions": told} if as_batch else told[0], status)
 
-        is_large = sum(each.size for each in submissions if each is not None) > _CHUNK
+        is_large = sum(each.size for each in submissions if each is not None) > _MOST_HERE
         return await asyncio.to_thread(make) if is_large else make()
 
 
@@ -534,6 +534,8 @@ def _described(submission: _Submission, fields: Sequence[str], *, encoded: bool)
         "finished_at": None if submission.ended is None else _time_of(submission.ended),
     }
     chosen = {field: told[field] for field in fields}
+    if isinstance(archive := chosen.get("additional_files"), memoryview):
+        chosen["additional_files"] = str(archive, "ascii")
     if encoded:
         for name in _ENCODED:
             if isinstance(chosen.get(name), str):
@@ -584,31 +586,20 @@ def _time_of(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
-async def _beside(length: int, call: Callable[..., _T], *args: Any) -> _T:
-    """Return what a call returns that takes time for each of `length` characters, from a thread if they are many."""
-    return await asyncio.to_thread(call, *args) if length > _MOST_HERE else call(*args)
-
-
-def _text_of(name: str, text: str) -> str:
-    """Decode base64 and UTF-8."""
-    data = _bytes_of(name, text)
+def _text_of(name: str, content: str | memoryview, *, encoded: bool) -> str:
+    """Return a text, decoded from base64 if it is `encoded`."""
+    data = _bytes_of(name, content) if encoded else content
     if len(data) > _MOST_TEXT:
         raise _Invalid(name, f"is too long (maximum is {_MOST_TEXT} bytes)")
-    return data.decode("utf-8", "replace")
+    return data if isinstance(data, str) else str(data, "utf-8", "replace")
 
 
-def _bytes_of(name: str, text: str) -> bytes:
-    """Decode base64, which Ruby's clients break into lines.
-
-    A part at a time, so that the interpreter's lock is free in between, and without a list of what is between blanks.
-    """
+def _bytes_of(name: str, text: str | memoryview) -> bytes:
+    """Decode base64, which Ruby's clients break into lines."""
     try:
-        packed = text.encode("ascii").translate(None, b" \t\r\n\v\f")
-        if b"=" in packed[:-2]:
-            raise ValueError
-        parts = (packed[at : at + 4 * _CHUNK] for at in range(0, len(packed), 4 * _CHUNK))
-        return b"".join(base64.b64decode(part, validate=True) for part in parts)
-    except (binascii.Error, ValueError):
+        packed = text.encode("ascii") if isinstance(text, str) else text
+        return b"".join(bodies.base64_parts(packed, skips=b" \t\r\n\v\f"))
+    except ValueError:
         raise _Invalid(name, "is not base64") from None
 
 

@@ -37,7 +37,7 @@ from starlette.routing import BaseRoute, Route
 from groundbox.errors import GroundboxError, GuestFileError
 from groundbox.execution import Execution, Outcome
 from groundbox.limits import Limits, MiB
-from groundbox.protocols.fields import Argument, Arguments, Path, Program, Word
+from groundbox.protocols.fields import Arguments
 from groundbox.server import bodies, schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
@@ -45,6 +45,7 @@ from groundbox.server.protocol import WireProtocol
 from groundbox.server.refusals import Refused, not_found, of_this_side
 from groundbox.server.replies import JSON, Streamed, encoded, json_reply
 from groundbox.server.sandboxes import Held
+from groundbox.server.schemas import Argument, Path, Text, Word
 from groundbox.server.service import Ran, Service
 from groundbox.server.shares import most_of_one_key
 from groundbox.tools import Tool, ToolFailure, ToolQuotas, Tools
@@ -85,23 +86,25 @@ _FilesNamed = Annotated[list[_FileNamed], msgspec.Meta(max_length=_MOST_SESSION_
 
 
 class _Exec(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[bodies.Long] = {"code": 16 * MiB, "args": bodies.ARGUMENT}
+    LONG: ClassVar[bodies.Long] = {"code": bodies.TEXT, "args": bodies.ARGUMENT}
 
     lang: Word
-    code: Program
+    code: Text
     args: Arguments | Argument | None = None
     session_id: Word | None = None
     files: _FilesNamed | None = None
 
 
 class _ToolTold(msgspec.Struct, kw_only=True):
+    LONG: ClassVar[bodies.Long] = {"description": bodies.ARGUMENT, "parameters": bodies.TEXT}
+
     name: Word
     description: Argument | None = None
     parameters: dict[str, Any] | None = None
 
 
 class _ToolResult(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[bodies.Long] = {"result": 16 * MiB}
+    LONG: ClassVar[bodies.Long] = {"result": bodies.TEXT, "error_message": bodies.ARGUMENT}
 
     call_id: Word
     result: Any = None
@@ -110,9 +113,9 @@ class _ToolResult(msgspec.Struct, kw_only=True):
 
 
 class _Programmatic(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[bodies.Long] = {"code": 16 * MiB}
+    LONG: ClassVar[bodies.Long] = {"code": bodies.TEXT}
 
-    code: Program | None = None
+    code: Text | None = None
     tools: Annotated[list[_ToolTold], msgspec.Meta(max_length=_MOST_TOOLS)] = []
     session_id: Word | None = None
     timeout: float | None = None

@@ -32,9 +32,9 @@ from starlette.routing import BaseRoute, Route
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Event, Execution
 from groundbox.jupyter.kernel import error_of, notes_of
-from groundbox.limits import Limits, MiB
+from groundbox.limits import Limits
 from groundbox.network import Network
-from groundbox.protocols.fields import Argument, Arguments, Path, Program, Variables, Word
+from groundbox.protocols.fields import Arguments, Variables
 from groundbox.sandbox import languages
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.server import bodies, schemas
@@ -44,6 +44,7 @@ from groundbox.server.protocol import AtGateway, Nodes, Placing, Rewrite, Scope,
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import SSE, Streamed, encoded, json_reply, on_one_line
 from groundbox.server.sandboxes import Held
+from groundbox.server.schemas import Argument, Path, Text, Word
 from groundbox.server.service import Ran, Service
 
 _WIRE: Final = "opensandbox"
@@ -86,6 +87,8 @@ class _Policy(msgspec.Struct, rename="camel"):
 class _CreateAsked(msgspec.Struct, rename="camel"):
     """`POST /sandboxes`. What is not named here is not looked at."""
 
+    LONG: ClassVar[bodies.Long] = {"entrypoint": bodies.ARGUMENT, "env": bodies.ARGUMENT}
+
     image: _Image | None = None
     entrypoint: Arguments = []
     timeout: float | None = None
@@ -110,18 +113,22 @@ class _Context(msgspec.Struct):
 class _CodeAsked(msgspec.Struct):
     """`POST /code`."""
 
-    LONG: ClassVar[bodies.Long] = {"code": 16 * MiB}
+    LONG: ClassVar[bodies.Long] = {"code": bodies.TEXT}
 
-    code: Program
+    code: Text
     context: _Context = msgspec.field(default_factory=_Context)
 
 
 class _CommandAsked(msgspec.Struct):
     """`POST /command`. `timeout` is in milliseconds."""
 
-    LONG: ClassVar[bodies.Long] = {"command": 16 * MiB, "argv": bodies.ARGUMENT, "envs": bodies.ARGUMENT}
+    LONG: ClassVar[bodies.Long] = {
+        "command": bodies.TEXT,
+        "argv": bodies.ARGUMENT,
+        "envs": bodies.ARGUMENT,
+    }
 
-    command: Program | None = None
+    command: Text | None = None
     argv: Arguments | None = None
     cwd: Path | None = None
     background: bool = False
@@ -453,7 +460,7 @@ class OpenSandbox:
     async def make_folders(self, request: Request) -> Response:
         """`POST /directories`: an object whose names are paths; owners and modes are not looked at."""
         held = self._held(request)
-        asked = await (await bodies.read(request)).decoded(_Folders)
+        asked: Mapping[str, Any] = await (await bodies.read(request)).decoded(_Folders)
         with self._service.errors(), held.in_use() as box:
             for path in asked:
                 await box.guest_files.mkdir(path)
@@ -652,7 +659,7 @@ def _whole_number(text: str | None, usual: int, most: int) -> int:
     """
     if text is None:
         return usual
-    if not text.isdecimal() or not 1 <= int(text[:10]) <= most:
+    if len(text) > 10 or not text.isdecimal() or not 1 <= int(text) <= most:
         raise Refused(400, "invalid_argument", f"a page is a whole number from 1 to {most}")
     return int(text)
 

@@ -7,7 +7,6 @@ nothing ran. Its languages are those of the sandboxes that run scripts; its vers
 from __future__ import annotations
 
 import asyncio
-import base64
 import binascii
 import contextlib
 import dataclasses
@@ -15,8 +14,8 @@ import itertools
 import os
 import re
 import signal
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, cast
 
 import msgspec
 from starlette.requests import Request
@@ -24,19 +23,21 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from groundbox.execution import Execution, Outcome
-from groundbox.limits import Limits, MiB
-from groundbox.protocols.fields import Arguments, Content, Path, Program, Word
+from groundbox.limits import Limits
+from groundbox.protocols.fields import Arguments, beside
 from groundbox.sandbox import environments, languages
 from groundbox.server import bodies, schemas
 from groundbox.server.keys import Key
 from groundbox.server.protocol import AtGateway, Placing, WireProtocol
 from groundbox.server.refusals import Refused, of_this_side
 from groundbox.server.replies import attended, json_reply
+from groundbox.server.schemas import Path, Text, Word
 from groundbox.server.service import Ran, Service
 
 _WIRE: Final = "piston"
 _MOST_OUTPUT_CHARS: Final = 4_000_000
 _MOST_FILES: Final = 1000
+_HEX_BYTES: Final = 256 * 1024
 _VERSION_S: Final = 10.0
 _VERSION: Final = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 _AFTER_OPERATOR: Final = re.compile(r"(?<=[\^~<>=])\s+(?=[vx*\d])", re.IGNORECASE)
@@ -73,20 +74,20 @@ _RUNTIMES: Final = (
 
 
 class _File(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[bodies.Long] = {"content": 128 * MiB}
+    LONG: ClassVar[bodies.Long] = {"content": bodies.CONTENT}
 
-    content: Content
+    content: str
     name: Path | None = None
     encoding: Word | None = None
 
 
 class _Execute(msgspec.Struct, kw_only=True):
-    LONG: ClassVar[bodies.Long] = {"stdin": 16 * MiB, "args": bodies.ARGUMENT}
+    LONG: ClassVar[bodies.Long] = {"stdin": bodies.TEXT, "args": bodies.ARGUMENT}
 
     language: Word
     version: Word
     files: Annotated[list[_File], msgspec.Meta(max_length=_MOST_FILES)]
-    stdin: Program | None = None
+    stdin: Text | None = None
     args: Arguments | None = None
     run_timeout: float | None = None
     run_cpu_time: float | None = None
@@ -144,7 +145,8 @@ class _Piston:
         runtime = _chosen(asked.language, asked.version, versions)
         if runtime is None:
             raise Refused(400, "invalid_argument", f"{asked.language}-{asked.version} runtime is unknown")
-        main, source, files = _program(asked.files)
+        length = sum(len(each.content) for each in asked.files)
+        main, source, files = await beside(length, _program, asked.files)
         stdin = asked.stdin or ""
         options: dict[str, Any] = {
             "language": runtime.own,
@@ -268,12 +270,16 @@ def _holds(numbers: tuple[int, ...], operator: str, told: str) -> bool:
 
 
 def _program(given: Sequence[_File]) -> tuple[str, str, dict[str, bytes]]:
-    """Name and text of the first file of text, which is run, and all other files by their path."""
+    """Return name and text of the first file of text, which is run, and all other files by their path."""
     files: dict[str, bytes] = {}
     main, source = "", None
     for at, file in enumerate(given):
         if source is None and file.encoding not in ("base64", "hex"):
-            main, source = file.name or "", file.content
+            if len(file.content) > bodies.TEXT:
+                told = f"files[{at}].content: a program has at most {bodies.TEXT} bytes"
+                raise Refused(400, "invalid_argument", told)
+            text = cast(Any, file.content)
+            main, source = file.name or "", text if isinstance(text, str) else str(text, "utf-8")
         else:
             files[file.name or f"file{at}.code"] = _content(at, file)
     if source is None:
@@ -282,14 +288,24 @@ def _program(given: Sequence[_File]) -> tuple[str, str, dict[str, bytes]]:
 
 
 def _content(at: int, file: _File) -> bytes:
+    """Return the bytes of a file. What is long in a body comes as a view of UTF-8 (`bodies.CONTENT`)."""
+    content: Any = file.content
+    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
         if file.encoding == "base64":
-            return base64.b64decode(file.content, validate=True)
+            return b"".join(bodies.base64_parts(data))
         if file.encoding == "hex":
-            return bytes.fromhex(file.content)
-    except (binascii.Error, ValueError) as error:
-        raise Refused(400, "invalid_argument", f"files[{at}].content is no {file.encoding}: {error}") from None
-    return file.content.encode("utf-8", "replace")
+            return b"".join(_hex_parts(data))
+    except ValueError as error:
+        raise Refused(400, "invalid_argument", f"files[{at}].content is not {file.encoding}: {error}") from None
+    return cast(bytes, data)
+
+
+def _hex_parts(data: bytes) -> Iterator[bytes]:
+    """Decode a part at a time, so that other threads have the interpreter in between."""
+    packed = bytes(data).translate(None, b" \t\r\n\v\f")
+    for at in range(0, len(packed), _HEX_BYTES):
+        yield binascii.unhexlify(packed[at : at + _HEX_BYTES])
 
 
 def _stage(execution: Execution, output: str | None) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from groundbox.remote.transport import Reply, Transport
 from groundbox.sandbox import options
 from groundbox.sandbox.branching import MOST_FORKS, Checkpoint, check_count
 from groundbox.sandbox.guestfiles import Entries, Entry
+from groundbox.sandbox.variables import checked_variables
 from groundbox.suggestions import refuse_unknown
 
 if TYPE_CHECKING:
@@ -505,6 +506,8 @@ def sandbox_json(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("environment", "profile", "hash_seed", "inspect", "restart"):
         if given.get(name) is not None:
             told[name] = given[name]
+    if env := checked_variables(given.get("env")):
+        told["env"] = env
     told |= {name: given[name] for name in ("branching", "undo", "rollback") if given.get(name)}
     limits: Limits | None = given.get("limits")
     if limits is not None:

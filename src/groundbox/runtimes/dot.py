@@ -101,8 +101,11 @@ def finish(program: Program, execution: Execution, studied: Studied) -> Executio
     error = execution.error
     if execution.outcome is Outcome.ERROR and error is not None:
         error = _failure(program, studied.problem, execution.stderr) or error
-    warnings = (*execution.warnings, *_said(execution.stderr), *studied.warnings)
-    return dataclasses.replace(execution, value=studied.value, warnings=warnings, error=error)
+    warnings = [*execution.warnings, *_said(execution.stderr), *studied.warnings]
+    if studied.problem is not None and execution.outcome is Outcome.OK:
+        place = f"line {studied.problem.line}, column {studied.problem.column}"
+        warnings.append(_untold(f"Graphviz draws it, and our own reader stopped at {place}: {studied.problem}"))
+    return dataclasses.replace(execution, value=studied.value, warnings=tuple(warnings), error=error)
 
 
 def _options(argv: Sequence[str]) -> tuple[str, Sequence[str]]:

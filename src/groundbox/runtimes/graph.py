@@ -18,7 +18,7 @@ MOST_EDGES: Final = 20_000
 _MOST_DEPTH: Final = 100
 _KEYWORDS: Final = frozenset({"strict", "graph", "digraph", "node", "edge", "subgraph"})
 _TOKEN: Final = re.compile(
-    r"""[ \t\r\n\f\v\ufeff]*+(?:(?P<skip>$|//[^\n]*|/\*.*?\*/|(?:^|(?<=\n))\#[^\n]*)
+    r"""[ \t\r\n\f\v\ufeff]*+(?:(?P<skip>$|//[^\n]*|/\*.*?\*/|\#[^\n]*)
     |(?P<word>[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*|-?(?:\.\d+|\d+(?:\.\d*)?))
     |(?P<quoted>"[^"\\]*+(?:\\.[^"\\]*+)*+")
     |(?P<html><)
@@ -158,6 +158,8 @@ class _Parser:
         word = token.text.lower() if token.kind == "keyword" else ""
         if word in ("graph", "node", "edge"):
             self._at += 1
+            if self._now.kind == "id" and self._tokens[self._at + 1].kind == "=":
+                self._at += 2  # the name of a macro, which Graphviz reads and does nothing with
             label = self._label(needed=True)
             if label is not None and word != "graph":
                 defaults[word] = label

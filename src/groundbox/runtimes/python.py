@@ -11,11 +11,12 @@ from groundbox.errors import InvalidArgument
 from groundbox.guest.python.imports import profile_for
 from groundbox.sandbox.arguments import encode
 from groundbox.sandbox.languages import Needs, Program, SelfTest
+from groundbox.sandbox.variables import checked_variables
 
 MODES: Final = ("cell", "script", "call", "calls")
 EXTENSION: Final = ".py"
 NEEDS: Final[Needs | None] = None
-OPTIONS: Final = frozenset({"checks", "call_wall_s", "call_cpu_s", "namespace"})
+OPTIONS: Final = frozenset({"checks", "call_wall_s", "call_cpu_s", "namespace", "env"})
 SELF_TEST: Final = SelfTest(source="print(6 * 7)", mode="script", prints="42\n")
 
 
@@ -49,6 +50,7 @@ def order(program: Program) -> dict[str, Any]:
         "filename": program.filename,
         "checks": checks,
         **({} if namespace is None else {"namespace": namespace}),
+        **({"environ": environ} if (environ := checked_variables(program.options.get("env"))) else {}),
         **_call(program),
     }
 

@@ -20,6 +20,7 @@ from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Failure, Outcome
 from groundbox.runtimes.files import check_filename, without_program
 from groundbox.sandbox.languages import Needs, Program, SelfTest
+from groundbox.sandbox.variables import checked_variables
 
 MODES: Final = ("script", "command")
 OPTIONS: Final = frozenset({"cwd", "env", "keep_processes"})
@@ -71,22 +72,13 @@ def order(program: Program) -> dict[str, Any]:
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    cwd, env, keep = options.get("cwd"), options.get("env") or {}, options.get("keep_processes", False)
+    cwd, keep = options.get("cwd"), options.get("keep_processes", False)
     if cwd is not None and (not isinstance(cwd, str) or not cwd or "\0" in cwd):
         raise InvalidArgument("cwd", f"must be the path of a folder, not {cwd!r}")
-    if not isinstance(env, Mapping) or not all(map(_is_variable, env.items())):
-        raise InvalidArgument(
-            "env", "must map names to texts; a name is not empty and holds no '=', neither holds a NUL"
-        )
+    environ = checked_variables(options.get("env"), any_name=True)
     if not isinstance(keep, bool):
         raise InvalidArgument("keep_processes", f"must be True or False, not {keep!r}")
-    return {"cwd": cwd, "environ": dict(env), "keep": keep}
-
-
-def _is_variable(item: tuple[Any, Any]) -> bool:
-    name, value = item
-    texts = isinstance(name, str) and isinstance(value, str)
-    return texts and bool(name) and "=" not in name and "\0" not in name + value
+    return {"cwd": cwd, "environ": environ, "keep": keep}
 
 
 def finish(program: Program, execution: Execution, studied: None) -> Execution:

@@ -179,10 +179,10 @@ class AsyncGuestFiles:
 
     async def _order(self, op: str, path: str, descriptors: Sequence[int] = (), **options: Any) -> _Value:
         order = {"op": op, "path": _checked(path), **options}
-        async with self._sandbox.lock:
-            worker = await self._sandbox.worker()
-            done = await worker.order(order, descriptors)
-            if op in ("put", "mkdir", "remove") and worker.workdir is not None:
+        async with self._sandbox.order_taker() as (worker, aide):
+            done = await (worker if aide is None else aide).order(order, descriptors)
+            # During a run, files that the run made would be noted, too, and then be missing among its artifacts.
+            if op in ("put", "mkdir", "remove") and worker.workdir is not None and aide is None:
                 await asyncio.to_thread(worker.workdir.note)
         value = _value(done)
         if not done.ok:

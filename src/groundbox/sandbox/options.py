@@ -49,7 +49,7 @@ class LanguageOptions(TypedDict, total=False):
     cwd: str | None
     """Shell: the folder it runs in."""
     env: Mapping[str, str] | None
-    """Shell: added to the environment."""
+    """Python and shell: environment variables for this run. Sandboxes take `env`, too, for all of theirs."""
     keep_processes: bool
     """Shell: whether what it leaves running lives on."""
 
@@ -124,6 +124,8 @@ class SandboxOptions(TypedDict, total=False):
     """`on_error`: after a run that failed, variables and files are as they were before it. None: they stay."""
     restart: Restart | None
     """`auto`: a run begins afresh where an earlier one ended the process. None or `never`: it raises SandboxLost."""
+    env: Mapping[str, str] | None
+    """Environment variables of all its programs."""
 
 
 class OneRunOptions(SandboxOptions, ProgramOptions, total=False):

@@ -46,6 +46,7 @@ def ordered(
     memory: TraceMemory | None,
     brought: bytes | None,
     session: Session | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Iterator[Ordered]:
     """The order, and what it needs for as long as it runs.
 
@@ -54,6 +55,7 @@ def ordered(
         memory: Where the trace goes. It is closed at the end.
         brought: What the host has for the guest.
         session: Serves its tool calls.
+        environ: Variables of all programs of the sandbox; the worker takes them with its first order.
     """
     with contextlib.ExitStack() as held:
         descriptors: list[int] = []
@@ -77,6 +79,8 @@ def ordered(
         if session is not None:
             frame["tools"] = True
             descriptors.append(session.descriptor)
+        if environ:
+            frame["set_environ"] = dict(environ)
         frame["stream"] = listener is not None
         frame["limits"] = {
             "cpu_s": limits.cpu_s,

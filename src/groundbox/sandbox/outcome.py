@@ -241,6 +241,17 @@ _NOT_THERE: Final = ("No such file", "does not exist")
 _WHAT_COUNTS: Final = "Files in the workdir, /tmp and /dev/shm lie in memory and count, too: delete what is done with."
 
 
+def limit_cut(asked_s: float, wall_s: float) -> Warning:
+    """Return the note of a run that asked for more time than its sandbox allows."""
+    return Warning(
+        code="run.limit_cut",
+        tier="note",
+        message=f"wall_s={asked_s:g} is more than the limit of the sandbox, so the run had wall_s={wall_s:g}",
+        evidence={"asked_s": asked_s, "wall_s": wall_s},
+        hint="Make the sandbox with limits=Limits(wall_s=…) for longer runs.",
+    )
+
+
 def restarted(why: str, files_lost: Sequence[str], *, variables: bool) -> Warning:
     """What a run tells that began afresh because the process before it was gone.
 

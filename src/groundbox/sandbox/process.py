@@ -372,8 +372,7 @@ class Processes:
         kept = command if isinstance(command, str) else tuple(command)
         name = _shown(kept)
         sandbox = self._sandbox
-        async with sandbox.lock:
-            worker = await sandbox.worker()
+        async with sandbox.order_taker() as (worker, aide):
             if size is not None and worker.is_elsewhere:
                 raise InvalidArgument("pty", "the backend gvisor can give no terminal so far; use namespaces")
             if len(self._living) >= MOST_PROCESSES:
@@ -381,6 +380,7 @@ class Processes:
             frame = {
                 "op": "start",
                 "argv": argv,
+                **({"set_environ": sandbox.environ} if sandbox.environ else {}),
                 "environ": {**({} if size is None else {"TERM": _TERMINAL_TYPE}), **(env or {})},
                 "cwd": cwd,
                 "stdin": stdin and size is None,
@@ -392,7 +392,10 @@ class Processes:
                 ends = _made(name, unless_kept, stdin=stdin, size=size)
                 sandbox.spoil()
                 try:
-                    done = await worker.order(frame, ends.given, cpu_s=sandbox.limits.cpu_s)
+                    if aide is None:
+                        done = await worker.order(frame, ends.given, cpu_s=sandbox.limits.cpu_s)
+                    else:
+                        done = await aide.order(frame, ends.given)
                 finally:
                     for descriptor in {*ends.given}:
                         os.close(descriptor)

@@ -11,7 +11,7 @@ import os
 import time
 import types
 import uuid
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, SupportsIndex, TypeVar, Unpack, cast
 
@@ -32,6 +32,7 @@ from groundbox.network import Network
 from groundbox.sandbox import answers, languages, options
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.ahead import HostWork
+from groundbox.sandbox.aide import Aide
 from groundbox.sandbox.branching import Branches, Checkpoint
 from groundbox.sandbox.decoding import decoded_trace
 from groundbox.sandbox.egress.addresses import permits
@@ -42,11 +43,21 @@ from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.orders import finished, ordered
-from groundbox.sandbox.outcome import failure_of, judge, refused_hosts, restarted, trust_of, warnings_of, why_lost
+from groundbox.sandbox.outcome import (
+    failure_of,
+    judge,
+    limit_cut,
+    refused_hosts,
+    restarted,
+    trust_of,
+    warnings_of,
+    why_lost,
+)
 from groundbox.sandbox.process import AsyncProcess, Processes
 from groundbox.sandbox.program import checked, trace_options
 from groundbox.sandbox.report import Listener, Load, Report
 from groundbox.sandbox.telemetry import watched
+from groundbox.sandbox.variables import checked_variables
 from groundbox.sandbox.workdir import Collected, Workdir
 from groundbox.sandbox.worker import Worker
 from groundbox.suggestions import refuse_unknown
@@ -99,6 +110,7 @@ class AsyncSandbox:
                 by `undo` and `rollback`, and by a `checkpoint` before anything else.
             undo: How many states before a run are kept, the last ones, for `undo` to go back to.
             rollback: `on_error`: after a run that failed, variables and files are as they were before it.
+            env: Environment variables of all its programs, at most 256 with 64 KiB. They are written to no log.
             restart: `auto` lets a run begin afresh, with the same files, where an earlier one ended the process, and
                 tells so in a warning. None or `never`: such a run raises SandboxLost.
 
@@ -121,6 +133,7 @@ class AsyncSandbox:
         self._profile = profile = given.get("profile", options.DEFAULTS["profile"])
         self._waive, self._hash_seed = frozenset(given.get("waive", ())), given.get("hash_seed")
         self._host_work = HostWork(given.get("databases", ()))
+        self.environ = checked_variables(given.get("env"))
         self._inspect = given.get("inspect", True)
         self._is_watched = True
         self._restart = _checked_restart(given.get("restart"))
@@ -130,6 +143,10 @@ class AsyncSandbox:
         self._proxy: EgressProxy | None = None
         self._refused: dict[Refusal, int] = {}
         self._lock = asyncio.Lock()
+        self._aide: Aide | None = None
+        self._uses_aide = False
+        self._aide_settled = asyncio.Event()
+        self._aide_settled.set()
         self._closed = False
         self._lost: str | None = None
         self._programs_file = ""
@@ -189,7 +206,7 @@ class AsyncSandbox:
             max_tokens: Of SQL: how long the answer to DESCRIBE ALL may be.
             aside: Of SQL: leave the variables `result` and `_sql` alone.
             cwd: Of shell: the folder it runs in.
-            env: Of shell: added to the environment.
+            env: Of Python and shell: environment variables for this run, besides those of the sandbox.
             keep_processes: Of shell: whether what it leaves running lives on.
 
         Raises:
@@ -266,6 +283,36 @@ class AsyncSandbox:
             SandboxClosed, SandboxLost, SandboxUnavailable: As `run`.
         """
         return await self._processes.start(command, cwd=cwd, env=env, stdin=stdin, pty=pty, tag=tag, shell=shell)
+
+    def use_aide(self) -> None:
+        """Let `start` and `guest_files` work while a run is under way, from the next run on.
+
+        Without it they wait for the run. It takes one process of `process_count`, which has the current folder and the
+        environment that were there before the run. If none can be had, they wait. Results of this sandbox are the
+        guest's word (`trust`) from then on.
+        """
+        self._uses_aide = True
+
+    @property
+    def takes_orders(self) -> bool:
+        """Whether small orders are carried out now, although a run may be under way."""
+        return not self._lock.locked() or (self._aide is not None and self._aide.is_alive)
+
+    @contextlib.asynccontextmanager
+    async def order_taker(self) -> AsyncIterator[tuple[Worker, Aide | None]]:
+        """Yield the worker when it does nothing else; during a run at once, with its aide if it has one.
+
+        Raises:
+            SandboxClosed, SandboxLost, SandboxUnavailable: As `run`.
+        """
+        await self._aide_settled.wait()  # an order that comes while a run gets its process waits for that alone
+        aide = self._aide
+        if aide is not None and aide.is_alive and self._lock.locked():
+            self._check_open()
+            yield aide.worker, aide
+            return
+        async with self._lock:
+            yield await self.worker(), None
 
     async def checkpoint(self) -> Checkpoint:
         """Keep the state of this moment: variables, files of the workdir and of /tmp, environment, current folder.
@@ -438,14 +485,18 @@ class AsyncSandbox:
         frame["last"] = last
         await languages.require(language)
         recorded = trace_options(trace, language)
-        limits = self.limits
+        limits, cut = self.limits, None
         if wall_s is not None:
             Limits(wall_s=wall_s)
-            wall_s = wall_s if limits.wall_s is None else min(wall_s, limits.wall_s)
+            asked_s, wall_s = wall_s, wall_s if limits.wall_s is None else min(wall_s, limits.wall_s)
+            if asked_s > wall_s:
+                cut = limit_cut(asked_s, wall_s)
         with watched(language, program) if self._is_watched else contextlib.nullcontext() as watch:
             execution = await self._carried_out(
                 program, language, runtime, frame, wall_s, recorded, listener, restart=asked.restart, last=last
             )
+            if cut is not None:
+                execution = dataclasses.replace(execution, warnings=(*execution.warnings, cut))
             if watch is not None:
                 watch.end(execution)
         return execution
@@ -469,7 +520,7 @@ class AsyncSandbox:
             self._check_open()
             revived = None if self._loan is None and self._lost is None else await self._revived(restart)
             profile = self._profile or languages.profile_for(language, program.source, program.mode)
-            loan = await self._borrow(profile, traced=recorded is not None)
+            loan = await self._borrow_with_aide(profile, traced=recorded is not None, last=last)
             if recorded is not None and recorded.core == "native" and not loan.template.recipe.tracer:
                 raise _no_tracer(self._environment)
             before = None if last else await self._branches.before_run()
@@ -496,6 +547,7 @@ class AsyncSandbox:
                 memory=memory,
                 brought=brought,
                 session=session,
+                environ=self.environ,
             ) as (order, studying):
                 try:
                     clean = self._stays_clean(order.frame)
@@ -689,7 +741,7 @@ class AsyncSandbox:
 
     async def _go_on_with(self, loan: engines.Loan, *, spoiled: bool, used: bool) -> None:
         """Have another process in place of the one that was ended."""
-        self._processes.end()
+        self._end_beside()
         if self._loan is None:
             loan.pool.lent_elsewhere()
         else:
@@ -721,9 +773,30 @@ class AsyncSandbox:
         if self._proxy is not None:
             await self._proxy.close()
             self._proxy = None
-        self._processes.end()
+        self._end_beside()
         loan.worker.kill()
         loan.pool.returned()
+
+    async def _borrow_with_aide(self, profile: str, *, traced: bool, last: bool) -> engines.Loan:
+        """Borrow the process for a run, and start its aide first if there is to be one; for who holds the lock."""
+        if not self._uses_aide or last:
+            return await self._borrow(profile, traced=traced)
+        self._aide_settled.clear()
+        try:
+            loan = await self._borrow(profile, traced=traced)
+            if not loan.worker.is_elsewhere and (self._aide is None or not self._aide.is_alive):
+                self.spoil()
+                self._aide = await Aide.start(loan.worker)
+            return loan
+        finally:
+            self._aide_settled.set()
+
+    def _end_beside(self) -> None:
+        """Take what lives beside the runs as ended, because their process ends."""
+        self._processes.end()
+        if self._aide is not None:
+            self._aide.close()
+            self._aide = None
 
     def _setup(self, profile: str, *, traced: bool = False) -> engines.Setup:
         network = "proxy" if self.network.allow else "loopback" if self.network.loopback else "off"

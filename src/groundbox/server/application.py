@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
@@ -104,6 +104,7 @@ def application(
         exception_handlers={
             Refused: _refused(service),
             ClientGone: _gone,
+            ClientDisconnect: _gone,
             HTTPException: _http_refused(sorted({*installed()} - {*protocols})),
             Exception: _failed,
         },

@@ -27,10 +27,13 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote
 
+from starlette.requests import ClientDisconnect
+from starlette.websockets import WebSocketDisconnect
+
 from groundbox.sandbox.threads import working_for
 from groundbox.server.keys import OWNER, Key, Keys
 from groundbox.server.metrics import Metrics
-from groundbox.server.refusals import Refused, refusal_of
+from groundbox.server.refusals import Refused, refusal_of, shutting_down
 from groundbox.server.replies import json_reply
 from groundbox.server.settings import Settings
 
@@ -56,6 +59,8 @@ _MOST_COOKIES: Final = 64
 _WITH_KEY: Final = re.compile(rb"/with-key/([^/]{1,1800})(?=/)")  # before it is unquoted: a key may hold a slash
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]{1,253})(?::(\d{1,5}))?", re.IGNORECASE)
 _LOCAL: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
+_RESTARTS: Final = 1012  # the server restarts (registered by IANA for RFC 6455)
+_POLICY: Final = 1008  # RFC 6455, 7.4.1
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -144,8 +149,13 @@ class Guard:
                     await self._app(scope, body.receive, watched)
             else:
                 await self._app(scope, counted, watched)
-        except Exception as error:
-            refused = error if isinstance(error, Refused) else refusal_of(error)
+        except (ClientDisconnect, WebSocketDisconnect):  # the client has left, and nobody is to be answered
+            return
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError):  # only the end of the server cancels a request
+                refused = shutting_down()
+            else:
+                refused = error if isinstance(error, Refused) else refusal_of(error)
             if refused.status == 500:
                 logger.exception("a request failed by a fault of groundbox")
             if not isinstance(error, Refused) and ended:
@@ -153,8 +163,9 @@ class Guard:
             self._service.metrics.refused(refused.code)
             if scope["type"] == "websocket" and begun:
                 reason = refused.message.encode()[:120].decode(errors="ignore")
+                code = _RESTARTS if refused.code == "shutting_down" else _POLICY
                 with contextlib.suppress(Exception):
-                    await send({"type": "websocket.close", "code": 1008, "reason": reason})
+                    await send({"type": "websocket.close", "code": code, "reason": reason})
             elif not begun:
                 await self._refuse(refused, scope, receive, watched)
             else:

@@ -6,7 +6,7 @@ bound: what was looked at is what is served. Over a unix socket only processes o
 Connections are looked at before anybody has shown a key, so what one may hold is bounded here: the bytes of a request's
 head, the time in which it comes, and the time in which nothing of a reply is taken. uvicorn bounds none of these.
 
-A signal ends it: no connection is taken any more, what goes on is called off, which its askers are told, and then
+A signal ends it: new work is refused, what goes on gets its time and is then ended, every request is answered, and then
 connections are closed. A second signal waits for none of them.
 """
 
@@ -16,6 +16,8 @@ import asyncio
 import contextlib
 import fcntl
 import ipaddress
+import logging
+import math
 import os
 import resource
 import signal
@@ -23,7 +25,7 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -35,7 +37,7 @@ from groundbox.sandbox.threads import FairThreads
 from groundbox.server.eventloop import SILENCE_S, Watchdog
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_CLOSING_S: Final = 5
+_CLOSING_S: Final = 0.5
 _BACKLOG: Final = 2048
 _CREDENTIALS: Final = struct.Struct("3i")  # ucred of unix(7): process, user, group
 _WS_BYTES: Final = 16 * 1024 * 1024
@@ -192,6 +194,7 @@ def serve(
     ws: Literal["none", "websockets-sansio"] = "none",
     stop: asyncio.Event | None = None,
     silence_s: float = SILENCE_S,
+    grace_s: float = 5.0,
 ) -> None:
     """Answer until SIGINT, SIGTERM or SIGHUP (unless that is ignored, as by nohup), in the main thread.
 
@@ -204,8 +207,10 @@ def serve(
             minute and find them closed lose what they send.
         stop: Ends it, too, when it is set.
         silence_s: Seconds after which an event loop that hangs ends this process with EXIT_STATUS.
+        grace_s: Seconds that requests may still take after `ending`, before they are called off.
     """
     over_unix = listening.family == socket.AF_UNIX
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     config = uvicorn.Config(
         app,
         http=_SameUser if over_unix else _Bounded,
@@ -219,9 +224,13 @@ def serve(
         server_header=False,
         limit_concurrency=None if max_connections is None else max_connections + 1,  # the refused one is counted, too
         timeout_keep_alive=int(keep_alive_s),
-        timeout_graceful_shutdown=_CLOSING_S,
     )
-    asyncio.run(_Server(config, ready, ending, stop, silence_s).serve(sockets=[listening]))
+    asyncio.run(_Server(config, ready, ending, stop, silence_s, grace_s).serve(sockets=[listening]))
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return False for uvicorn's word on replies that are cut on purpose, so that nobody takes half for a whole."""
+    return "returned without completing response" not in str(record.msg)
 
 
 class _Bounded(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
@@ -344,8 +353,10 @@ class _Server(uvicorn.Server):
         ending: Callable[[], Awaitable[None]] | None,
         stop: asyncio.Event | None,
         silence_s: float,
+        grace_s: float,
     ) -> None:
         super().__init__(config)
+        self._grace_s = grace_s
         self.should_exit = self.force_exit = False
         self._ready, self._ending, self._stop, self._silence_s = ready, ending, stop, silence_s
 
@@ -381,10 +392,33 @@ class _Server(uvicorn.Server):
             self._ready()
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Call off what goes on first: streams about it would be waited for."""
+        """Answer everything that was asked, then close.
+
+        First `ending` ends what goes on, and the replies about that are written. A request that has no reply after
+        `grace_s` is cancelled, which the guard answers.
+        """
         if self._ending is not None:
-            await self._ending()
-        await super().shutdown(sockets=sockets)
+            await self._wait_for({asyncio.ensure_future(self._ending())}, math.inf)
+        for server in self.servers:
+            server.close()
+        for each in sockets or []:
+            each.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await self._wait_for(self.server_state.tasks, self._grace_s)
+        for task in self.server_state.tasks:
+            task.cancel()
+        await self._wait_for(self.server_state.tasks, _CLOSING_S)
+        if not self.force_exit:
+            await self.lifespan.shutdown()
+
+    async def _wait_for(self, tasks: Collection[asyncio.Future[Any]], most_s: float) -> None:
+        """Wait until these tasks are done, for `most_s`, or for a second signal."""
+        deadline = time.monotonic() + most_s
+        while not self.force_exit and time.monotonic() < deadline:
+            if not (left := [task for task in tasks if not task.done()]):
+                return
+            await asyncio.wait(left, timeout=0.05)
 
     async def _end_when(self, stop: asyncio.Event) -> None:
         await stop.wait()

@@ -155,6 +155,8 @@ class Processes:
                     keys.current(key)  # it may have been revoked since the connection was made
                     await socket.send_bytes(chunk.data)
             ended = await process.wait()
+            if held.closed:  # the process was ended with its sandbox, and nobody must take that for its own end
+                raise Refused(410, "sandbox_closed", "this sandbox has been closed")
             await socket.send_text(json.dumps({"exit": ended._asdict()}))
 
         with held.in_use():
@@ -167,7 +169,9 @@ class Processes:
             except WebSocketDisconnect:
                 return
             except Refused as refused:
-                await socket.close(1008, refused.message.encode()[:120].decode(errors="ignore"))
+                await socket.close(
+                    1012 if self._service.is_ending else 1008, refused.message.encode()[:120].decode(errors="ignore")
+                )
                 return
             finally:
                 for each in (showing, heeding):
@@ -181,6 +185,9 @@ class Processes:
             while (chunk := await process.read()) is not None:
                 yield event(chunk.stream, {"base64": base64.b64encode(chunk.data).decode("ascii")})
             ended = await process.wait()
+        if held.closed:
+            self._service.check_open()
+            raise Refused(410, "sandbox_closed", "this sandbox has been closed")
         yield event("exit", ended._asdict())
 
     def _held(self, request: Request | WebSocket) -> Held:

@@ -104,6 +104,12 @@ def not_found(kind: str) -> Refused:
     return Refused(404, "not_found", f"there is no such {kind}")
 
 
+def shutting_down() -> Refused:
+    """Return the refusal of a server that ends: the program was not run, or its run was ended with the server."""
+    told = "this server is shutting down; nothing is known of the result, so ask again"
+    return Refused(503, "shutting_down", told, retry_after_s=1.0)
+
+
 def of_this_side(refused: Refused) -> Refused:
     """The same refusal where the caller named neither sandbox nor environment: failures of those are this server's.
 

@@ -14,7 +14,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from groundbox.server.refusals import Refused, refusal_of
+from groundbox.server.refusals import Refused, refusal_of, shutting_down
 
 logger = logging.getLogger(__name__)
 
@@ -158,6 +158,11 @@ class Streamed(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except OSError:  # the connection broke in the middle of a part
             return
+        except asyncio.CancelledError:  # only the end of the server cancels a reply
+            if not begun:
+                raise shutting_down() from None
+            if (told := self._refused(shutting_down())) is not None:
+                await send({"type": "http.response.body", "body": told, "more_body": False})
         finally:
             gone.cancel()
             if part is not None and part.done():  # it came in the moment in which the client went

@@ -19,7 +19,7 @@ from groundbox.execution import Warning
 from groundbox.sandbox.branching import Checkpoint
 from groundbox.sandbox.sandbox import AsyncSandbox, is_branching, load_of
 from groundbox.server.keys import Key, Keys
-from groundbox.server.refusals import Refused, not_found
+from groundbox.server.refusals import Refused, not_found, shutting_down
 from groundbox.server.settings import Settings
 from groundbox.server.shares import may_take
 from groundbox.server.turns import Rate
@@ -160,6 +160,7 @@ class Sandboxes:
 
     Attributes:
         tag: With which new ids begin: in a fleet it tells which node has what they name.
+        is_ending: Whether the server shuts down, so that sandboxes are ended by it.
         given_id: The id of what the current request makes, where a gateway has chosen it.
     """
 
@@ -167,6 +168,7 @@ class Sandboxes:
         self._settings, self._keys = settings, keys
         self._held: dict[str, Held] = {}
         self.tag = ""
+        self.is_ending = False
         self.given_id: contextvars.ContextVar[str] = contextvars.ContextVar("given_id", default="")
         self._making = 0
         self._taking: collections.Counter[str] = collections.Counter()
@@ -328,6 +330,8 @@ class Sandboxes:
         """
         held = self._held.get(sandbox_id)
         if held is None or held.key_id != key.id:
+            if self.is_ending:  # it may have been ended with the server, which is no fault of the one who asks
+                raise shutting_down()
             raise not_found("sandbox")
         return held
 

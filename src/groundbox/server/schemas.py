@@ -73,6 +73,8 @@ class NetworkAsked(_Request, kw_only=True):
 class SandboxAsked(_Request, kw_only=True):
     """Settings of a sandbox, as `AsyncSandbox` takes them."""
 
+    LONG: ClassVar[bodies.Long] = {"env": bodies.ARGUMENT}
+
     limits: LimitsAsked | None = None
     network: NetworkAsked | None = None
     environment: Word | None = None
@@ -83,6 +85,7 @@ class SandboxAsked(_Request, kw_only=True):
     branching: bool | None = None
     undo: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})] | None = None
     rollback: Literal["on_error"] | None = None
+    env: dict[Argument, Argument] | None = None
 
 
 class ProgramAsked(_Request, kw_only=True):
@@ -140,7 +143,7 @@ class ProgramAsked(_Request, kw_only=True):
             *("dialect", "max_tokens", "aside", "cwd", "env", "keep_processes"),
         ):
             value = getattr(self, name)
-            if value is not None:
+            if value is not None and not (name == "env" and isinstance(self, RunAsked)):  # there the sandbox has it
                 given[name] = value
         return given
 
@@ -257,7 +260,7 @@ class KeyAsked(_Request, kw_only=True):
 def of_sandbox(asked: SandboxAsked | RunAsked) -> dict[str, Any]:
     """Arguments of AsyncSandbox; only what was given."""
     given: dict[str, Any] = {}
-    for name in ("environment", "profile", "hash_seed", "inspect", "restart", "branching", "undo", "rollback"):
+    for name in ("environment", "profile", "hash_seed", "inspect", "restart", "branching", "undo", "rollback", "env"):
         value = getattr(asked, name)
         if value is not None:
             given[name] = value

@@ -31,7 +31,7 @@ from groundbox.server.eventloop import keep_measuring
 from groundbox.server.keys import Key, Keys
 from groundbox.server.metrics import Metrics
 from groundbox.server.records import Records
-from groundbox.server.refusals import Refused, refusal_of
+from groundbox.server.refusals import Refused, refusal_of, shutting_down
 from groundbox.server.sandboxes import Held, Sandboxes
 from groundbox.server.settings import Settings
 from groundbox.server.turns import Turns
@@ -41,9 +41,11 @@ logger = logging.getLogger(__name__)
 
 _BRANCHING: Final = ("branching", "undo", "rollback")
 _SANDBOX: Final = frozenset(
-    ("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools", *_BRANCHING)
+    ("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools", "env", *_BRANCHING)
 )
 """Arguments of a sandbox that a request may choose; tools are a wire's own."""
+_OF_ENDED_SANDBOXES: Final = frozenset(("sandbox_closed", "sandbox_lost", "sandbox_busy", "process_error"))
+_LINGER_S: Final = 1.1
 _MOST_SEEDS: Final = 4
 """Hash seeds that sandboxes of one key have at once: each takes a template of its own, of up to 250 MiB."""
 
@@ -85,6 +87,8 @@ class Service:
         self.replies = Replies(settings.replayed_s)
         self._seeded: weakref.WeakKeyDictionary[AsyncSandbox, str] = weakref.WeakKeyDictionary()
         self.problem = "the server is starting"
+        self.is_ending = self._is_killing = False
+        self._working: set[AsyncSandbox] = set()
         self.begun = time.time()
         self.runs = 0
         self._watch()
@@ -109,6 +113,33 @@ class Service:
             await self.keys.refresh()
             if self.audit is not None:
                 self.audit.close()
+
+    def begin_end(self) -> None:
+        """Begin to shut down: new work is refused from now on, and so is what waits. Runs in progress go on."""
+        if not self.is_ending:
+            self.is_ending = self.sandboxes.is_ending = True
+            self.problem = "the server is shutting down"
+            self.turns.close()
+
+    async def end(self) -> None:
+        """Shut down: give runs in progress their `grace_s`, then end all sandboxes, so that every run is answered.
+
+        A client that was refused asks again after a second, and some count their attempts. It must not find a closed
+        port before another server has taken over, so requests are refused for a little longer.
+        """
+        had_work = self.turns.running or self.turns.waiting
+        self.begin_end()
+        await self.turns.wait_until_idle(self.settings.grace_s)
+        self._is_killing = True
+        await asyncio.gather(*(box.close() for box in self._working), return_exceptions=True)
+        await self.sandboxes.close_all()
+        if had_work:
+            await asyncio.sleep(_LINGER_S)
+
+    def check_open(self) -> None:
+        """Raises Refused, 503, if this server shuts down and takes no new work."""
+        if self.is_ending:
+            raise shutting_down()
 
     def standing(self) -> str:
         """What goes on now, or why no program can be run, in one line for people."""
@@ -136,6 +167,7 @@ class Service:
             of_box.setdefault("profile", "science" if files else None)  # as `groundbox.run` chooses
             box = self._made(key, of_box, of_run)
             try:
+                self._working.add(box)
                 for path, data in (files or {}).items():
                     await box.files.write(path, data)
                 with self._watched(key, None, source, of_run, wire, waited_s) as ended:
@@ -143,6 +175,7 @@ class Service:
             except Exception as error:
                 raise self._refusal(error) from error
             finally:
+                self._working.discard(box)
                 await box.close()
 
     async def stream(
@@ -154,6 +187,7 @@ class Service:
             of_box.setdefault("profile", "science" if files else None)  # as `groundbox.run` chooses
             box = self._made(key, of_box, of_run)
             try:
+                self._working.add(box)
                 for path, data in (files or {}).items():
                     await box.files.write(path, data)
                 events = box.stream(source, last=True, **of_run)
@@ -166,6 +200,7 @@ class Service:
             except Exception as error:
                 raise self._refusal(error) from error
             finally:
+                self._working.discard(box)
                 await box.close()
 
     def create(
@@ -185,8 +220,9 @@ class Service:
             options: Arguments of AsyncSandbox that requests may choose.
 
         Raises:
-            Refused: The key may have no more, or the server has no more.
+            Refused: The key may have no more, or the server has no more or shuts down.
         """
+        self.check_open()
         unknown = options.keys() - _SANDBOX
         if unknown:
             raise Refused(400, "invalid_argument", f"{min(unknown)}: there is no such setting of a sandbox")
@@ -267,7 +303,7 @@ class Service:
         """
         told: dict[str, Any] = {}
         with held.in_use() as box:
-            async with self._turn_in(key, held):
+            async with self._turn_in(key, held, waits=not box.takes_orders):
                 try:
                     process = await box.start(command, **options)
                 except Exception as error:
@@ -338,6 +374,7 @@ class Service:
 
         Room is taken when the turn has come: what waits has no sandbox, and must not use up the room of other keys.
         """
+        self.check_open()
         usage = self.keys.usage(key.id)
         if makes_one:
             usage.check_sandboxes(key.quotas)
@@ -387,7 +424,7 @@ class Service:
             raise Refused(429, "busy", told, retry_after_s=5)
 
     @contextlib.asynccontextmanager
-    async def _turn_in(self, key: Key, held: Held, *, is_run: bool = True) -> AsyncIterator[float]:
+    async def _turn_in(self, key: Key, held: Held, *, is_run: bool = True, waits: bool = True) -> AsyncIterator[float]:
         """A turn for a run in a sandbox that stays, asked for when its earlier runs have ended.
 
         A sandbox runs one program at a time. Those that wait for it must hold no turn meanwhile, or the requests of one
@@ -397,7 +434,7 @@ class Service:
             Refused: 429, because too many wait for this sandbox, or for too long.
         """
         begun = time.monotonic()
-        async with held.order(self.settings.queue_s):
+        async with held.order(self.settings.queue_s) if waits else contextlib.nullcontext():
             waited_s = time.monotonic() - begun
             async with self._turn(key) as more_s:
                 held.runs += is_run
@@ -442,6 +479,8 @@ class Service:
 
         def ended(execution: Execution) -> Ran:
             nonlocal has_ended
+            if self._is_killing:  # its sandbox was ended under it, and nobody must take that for the program's own end
+                raise shutting_down()
             has_ended = True
             if self.sandboxes.tag:
                 execution = dataclasses.replace(execution, execution_id=self.sandboxes.tag + execution.execution_id)
@@ -471,6 +510,8 @@ class Service:
         if isinstance(error, Refused):
             return error
         refused = refusal_of(error)
+        if self._is_killing and (refused.status >= 500 or refused.code in _OF_ENDED_SANDBOXES):
+            return shutting_down()
         if refused.status >= 500:
             self.metrics.failed(refused.code)
             if refused.status == 500:

@@ -46,6 +46,7 @@ class Settings:
         kept_s: Seconds that they are kept at most.
         replayed_s: Seconds that a reply is kept for a repeated `Idempotency-Key`.
         heartbeat_s: Seconds between blanks on replies that asked for them.
+        grace_s: Seconds that runs in progress may still take when the server is told to end.
     """
 
     environment: str = "default"
@@ -81,6 +82,7 @@ class Settings:
     kept_s: float = 3600.0
     replayed_s: float = 600.0
     heartbeat_s: float = 15.0
+    grace_s: float = 5.0
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

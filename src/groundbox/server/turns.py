@@ -15,7 +15,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 
-from groundbox.server.refusals import Refused
+from groundbox.server.refusals import Refused, shutting_down
 from groundbox.server.shares import may_take
 
 
@@ -36,6 +36,8 @@ class Turns:
         self._running: collections.Counter[str] = collections.Counter()
         self._waiting: dict[str, collections.deque[asyncio.Future[bool]]] = {}
         self._lasted_s = 0.1
+        self._is_closed = False
+        self._ended = asyncio.Event()
 
     @property
     def running(self) -> int:
@@ -46,6 +48,23 @@ class Turns:
     def waiting(self) -> int:
         """Runs that wait now."""
         return sum(map(len, self._waiting.values()))
+
+    def close(self) -> None:
+        """Refuse all that wait, because the server shuts down. Runs that go on keep their turns."""
+        self._is_closed = True
+        queues, self._waiting = self._waiting, {}
+        for queue in queues.values():
+            for turn in queue:
+                if not turn.done():
+                    turn.set_result(False)
+
+    async def wait_until_idle(self, most_s: float) -> None:
+        """Wait until no run goes on, or for `most_s`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                while self.running:
+                    self._ended.clear()
+                    await self._ended.wait()
 
     @contextlib.asynccontextmanager
     async def turn(self, key_id: str) -> AsyncIterator[float]:
@@ -89,6 +108,8 @@ class Turns:
             if isinstance(error, TimeoutError):
                 raise self._busy(f"no run could begin within {self._queue_s:g} s{self._own_runs(key_id)}") from None
             raise
+        if not begins and self._is_closed:
+            raise shutting_down()
         if not begins:
             raise self._busy(f"{self._queue_length} runs wait already, and many of them are yours")
 
@@ -104,6 +125,7 @@ class Turns:
 
     def _end(self, key_id: str) -> None:
         """Give the turn of a run that has ended to the next."""
+        self._ended.set()
         self._running[key_id] -= 1
         if not self._running[key_id]:
             del self._running[key_id]

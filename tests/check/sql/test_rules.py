@@ -207,6 +207,14 @@ FIRES = [
         "GROUP BY c.customer_id",
         "SELECT o.order_id, COUNT(*) FROM orders o LEFT JOIN item i ON o.order_id = i.order_id GROUP BY o.order_id",
     ),
+    (
+        "outer_join_undone",
+        None,
+        "SELECT c.name, COUNT(o.order_id) FROM customer c LEFT JOIN orders o ON c.customer_id = o.customer_id "
+        "WHERE o.status = 'paid' GROUP BY c.customer_id",
+        "SELECT c.name, COUNT(o.order_id) FROM customer c LEFT JOIN orders o ON c.customer_id = o.customer_id "
+        "AND o.status = 'paid' GROUP BY c.customer_id",
+    ),
     ("duplicates_by_join", None, "SELECT customer_id FROM orders", "SELECT DISTINCT customer_id FROM orders"),
     ("duplicate_rows", None, "SELECT city FROM customer", "SELECT DISTINCT city FROM customer"),
     ("duplicates_by_join", None, f"SELECT c.name {JOINED}", f"SELECT DISTINCT c.name {JOINED}"),

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from groundbox.dataset.translation.answer_cache import Reply
-from groundbox.learn.evaluation.replies import program_of, read
+from groundbox.endpoint.programs import program_of
+from groundbox.learn.evaluation.replies import read
 
 
 def said(text, finish="stop"):
@@ -74,10 +75,10 @@ def test_an_answer_that_was_told_before_the_cut_is_one():
 
 
 def test_a_program_is_the_last_block_or_the_whole_reply():
-    assert program_of("So:\n```python\ndef f():\n    pass\n```\nor\n```\nx = 1\n```\n") == "x = 1\n"
-    assert program_of("```js\nlet x\n```\n") == "```js\nlet x\n```\n"
-    assert program_of("```python\ndef f(:") == "def f(:\n"
-    assert program_of("def f():\n    return 1\n") == "def f():\n    return 1\n"
+    assert program_of("So:\n```python\ndef f():\n    pass\n```\nor\n```\nx = 1\n```\n").text == "def f():\n    pass\n"
+    assert program_of("```js\nlet x\n```\n").text == ""
+    assert program_of("```python\ndef f(:").text == "def f(:"
+    assert program_of("def f():\n    return 1\n").text == "def f():\n    return 1"
 
 
 def test_a_line_of_many_fences_is_read_in_no_time():
@@ -85,5 +86,5 @@ def test_a_line_of_many_fences_is_read_in_no_time():
 
     begun = time.process_time()
 
-    assert program_of(many) == many
+    assert program_of(many).text in (many[-200_000:], "")
     assert time.process_time() - begun < 5

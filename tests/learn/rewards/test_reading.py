@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from groundbox.learn.rewards.reading import MOST_CHARS, answer_of, program_of, text_of
+from groundbox.endpoint.programs import MOST_CHARS, program_of
+from groundbox.learn.rewards.reading import answer_of, text_of
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_the_text_is_what_the_assistant_said_last(completion, text):
     ],
 )
 def test_the_program_is_the_last_block_of_python(text, program):
-    assert program_of(text) == program
+    assert program_of(text).text == program
 
 
 def test_answers_are_read_as_datasets_read_them():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from groundbox.protocols import containers
+
 PATH = "/v1/containers"
 
 
@@ -98,3 +100,57 @@ def test_containers_of_another_key_and_sandboxes_of_other_protocols_are_not_foun
     assert [each.status_code for each in told] == [404] * 5
     assert listed == {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
     assert client.get(f"{PATH}/{sandbox.rsplit('/', 1)[-1]}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "x" * 1025},
+        {"network_policy": {"type": "allowlist", "allowed_domains": ["x"] * 1001}},
+        {"network_policy": {"type": "allowlist", "allowed_domains": ["x" * 1025]}},
+        {"file_ids": ["x"] * 101},
+        {"skills": [{}] * 101},
+        {"expires_after": {"minutes": 1e308}},
+        {"expires_after": {"minutes": -1}},
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_a_field_that_is_too_long_is_refused(client, body):
+    answer = client.post("/v1/containers", json={"name": "x", **body})
+
+    assert answer.status_code == 400
+    assert len(answer.content) < 1000
+
+
+@pytest.mark.parametrize("limit", ["0", "101", "00000000000100", "9" * 5000, "-1", "1.5", ""])
+def test_a_page_has_a_hundred_items_at_most(client, made, limit):
+    answers = [client.get(path, params={"limit": limit}) for path in ("/v1/containers", f"/v1/containers/{made}/files")]
+
+    assert [each.status_code for each in answers] == [400, 400]
+
+
+def test_files_that_programs_made_are_not_remembered(client, made, server):
+    sandbox = f"/v1/sandboxes/{made}"
+    client.post(f"/v1/containers/{made}/files", files={"file": ("mine", b"1")})
+    client.post(f"{sandbox}/run", json={"code": "for n in range(300): open(f'made{n}', 'w').close()"})
+    pages, after = [], None
+    while after is None or pages[-1]["has_more"]:
+        params = {"limit": 100, "order": "asc", **({"after": after} if after else {})}
+        pages.append(client.get(f"/v1/containers/{made}/files", params=params).json())
+        after = pages[-1]["last_id"]
+
+    files = [each for page in pages for each in page["data"]]
+    assert (len(files), len({each["id"] for each in files})) == (301, 301)
+    assert [each["path"] for each in files if each["source"] == "user"] == ["/mnt/data/mine"]
+    assert all(each["created_at"] > 0 for each in files)
+
+
+def test_a_container_remembers_its_last_uploads():
+    state = containers._State(containers._Asked(name="x"))
+
+    for number in range(1500):
+        state.note(f"f{number}")
+    state.note("f600")
+
+    assert len(state.uploaded) == 1000
+    assert list(state.uploaded)[-2:] == ["f1499", "f600"]

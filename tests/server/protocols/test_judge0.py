@@ -248,6 +248,21 @@ def test_texts_in_base64_are_counted_as_they_are_decoded(client):
     assert (answer.status_code, answer.json()) == (422, {"stdin": [f"is too long (maximum is {16 * 2**20} bytes)"]})
 
 
+def test_large_texts_and_archives_reach_the_program_and_are_told(client):
+    stdin = "é1\n" * 100_000
+    archive = packed(a=bytes(range(256)) * 1000)
+    code = "import sys\nprint(len(sys.stdin.read()), len(open('a', 'rb').read()))"
+    body = {"source_code": code, "language_id": PYTHON, "stdin": stdin, "additional_files": archive}
+    encoded = {**body, "source_code": b64(code), "stdin": b64(stdin)}
+
+    plain = client.post("/submissions", json=body, params={"wait": "true", "fields": "*"}).json()
+    params = {"wait": "true", "fields": "stdout,stdin,additional_files", "base64_encoded": "true"}
+    coded = client.post("/submissions", json=encoded, params=params).json()
+
+    assert (plain["stdout"], plain["stdin"], plain["additional_files"]) == ("300000 256000\n", stdin, archive)
+    assert coded == {"stdout": b64("300000 256000\n"), "stdin": b64(stdin), "additional_files": archive}
+
+
 def test_numbers_that_are_too_large_are_refused(client):
     body = {"source_code": "1", "language_id": PYTHON}
 

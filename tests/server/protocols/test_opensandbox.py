@@ -228,11 +228,11 @@ def test_what_there_is_not_is_refused_in_the_shape_of_opensandbox(client, body, 
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("code", {"code": "x" * (16 * 2**20 + 1)}),
+        ("code", {"code": "x" * (4 * 2**20 + 1)}),
         ("code", {"code": "", "context": {"language": "x" * 201}}),
         ("code/context", {"language": "x" * 201}),
         ("command", {"argv": ["x"] * 1001}),
-        ("command", {"argv": ["x" * 131_072]}),
+        ("command", {"argv": ["x" * 131_073]}),
         ("command", {"command": "true", "cwd": "x" * 4097}),
         ("command", {"command": "true", "envs": {"x" * 201: ""}}),
         ("directories", {"x" * 4097: {}}),

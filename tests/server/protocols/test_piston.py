@@ -195,9 +195,9 @@ def test_what_cannot_be_meant_is_refused_with_a_message(client, body, message):
         {"language": "p" * 201},
         {"version": " " * 16_000 + "!"},
         {"version": "9" * 5000},
-        {"stdin": "x" * (16 * 2**20 + 1)},
+        {"stdin": "x" * (4 * 2**20 + 1)},
         {"args": [""] * 1001},
-        {"args": ["x" * 131_072]},
+        {"args": ["x" * 131_073]},
         {"files": [{"content": ""}] * 1001},
         {"files": [{"content": "", "name": "x" * 4097}]},
         {"files": [{"content": "", "encoding": "x" * 201}]},
@@ -209,8 +209,32 @@ def test_a_field_that_is_too_long_is_refused(client, field):
 
     answer = client.post("/api/v2/execute", json=body)
 
-    assert (answer.status_code, "of length <=" in answer.json()["message"]) == (400, True)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_argument")
     assert len(answer.content) < 1000
+
+
+def test_large_files_come_as_they_are_in_each_encoding(client):
+    data = bytes(range(256)) * 2000
+    code = "a, b, c = (open(each, 'rb').read() for each in 'abc')\nprint(len(a), len(c), a == b)"
+    files = [
+        {"content": code},
+        {"name": "a", "content": base64.b64encode(data).decode(), "encoding": "base64"},
+        {"name": "b", "content": data.hex(), "encoding": "hex"},
+        {"name": "c", "content": "é" * 200_000},
+    ]
+    large_program = [{"content": "#" * 200_000 + "\nprint(1)"}]
+
+    assert run_of(execute(client, "", files=files), "stdout") == (f"{len(data)} 400000 True\n",)
+    assert run_of(execute(client, "", files=large_program), "stdout") == ("1\n",)
+
+
+@pytest.mark.parametrize(("encoding", "content"), [("hex", "0x"), ("hex", "zz" * 100_000), ("base64", "%" * 100_000)])
+def test_a_file_that_is_not_in_its_encoding_is_refused(client, encoding, content):
+    files = [{"content": "1"}, {"name": "a", "content": content, "encoding": encoding}]
+
+    answer = client.post("/api/v2/execute", json={"language": "python", "version": "*", "files": files})
+
+    assert (answer.status_code, f"files[1].content is not {encoding}" in answer.json()["message"]) == (400, True)
 
 
 @pytest.mark.parametrize("selector", [" " * 200_000 + "!", ">" + " " * 200_000, "> " * 100_000, "1." * 100_000])

@@ -476,6 +476,24 @@ def test_programs_of_one_sandbox_meet_on_its_loopback_and_no_other_does(sandbox)
     assert "Connection refused" in elsewhere.value
 
 
+def test_commands_run_and_files_are_handled_while_a_program_runs(sandbox):
+    sandbox.run_code("1")
+    waits = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\nopen('go').read()"
+    results = []
+    program = threading.Thread(target=lambda: results.append(sandbox.run_code(waits).text))
+    program.start()
+    time.sleep(0.2)
+
+    printed = sandbox.commands.run("echo beside; pwd").stdout
+    kept = sandbox.commands.run("sleep 1000", background=True)
+    is_running = program.is_alive()
+    sandbox.files.write("go", "went")
+    program.join()
+
+    assert (printed, is_running, results) == ("beside\n/home/user\n", True, ["went"])
+    assert [each.pid for each in sandbox.commands.list()] == [kept.pid]
+
+
 @pytest.mark.parametrize("folder", ["/workspace", "/app", "/home/user"])
 def test_folders_of_agents_are_the_workdir(sandbox, folder):
     sandbox.files.write(f"{folder}/a.txt", "kept")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from groundbox.check.answers.unspaced import spaced
 from groundbox.values.numbers import ORDINALS
 
 _MONTH_NAMES: Final = """
@@ -44,6 +45,10 @@ _DATE: Final = re.compile(
     rf")"
 )
 _NUMBERS: Final = re.compile(r"\d+")
+_UNSPACED: Final = re.compile(
+    rf"(?<!\d)(?:(?P<year>{_YEAR}) ?[年년] ?)?(?P<month>1[0-2]|0?[1-9]) ?[月월](?: ?(?P<day>\d{{1,2}}) ?[日号號일])?"
+)
+"""`2024年3月6日` and its parts; a month alone is a number with a name."""
 
 
 class Span(NamedTuple):
@@ -66,6 +71,12 @@ class Date(NamedTuple):
 
 def dates(text: str) -> Iterator[Date]:
     """The dates of the text that the calendar has."""
+    pieces, at = [], 0
+    for date in _unspaced(text):
+        yield date
+        pieces += [text[at : date.start], "\0" * (date.end - date.start)]
+        at = date.end
+    text = spaced("".join([*pieces, text[at:]]))
     for found in _DATE.finditer(text):
         kind = found.lastgroup or ""
         if kind == "time":
@@ -76,6 +87,20 @@ def dates(text: str) -> Iterator[Date]:
         # `2024-13-45` has the form of a date and no day in the calendar; its digits are then read as numbers.
         if readings or quarter:
             yield Date(found.start(), found.end(), found[0], readings, quarter)
+
+
+def _unspaced(text: str) -> Iterator[Date]:
+    if text.isascii():
+        return
+    for found in _UNSPACED.finditer(text):
+        month = int(found["month"])
+        if found["day"]:
+            span = _day(int(found["year"] or 2024), month, int(found["day"]))
+            reading = span if span is None or found["year"] else span._replace(any_year=True)
+        else:
+            reading = _months(int(found["year"]), month, 1) if found["year"] else None
+        if reading is not None:
+            yield Date(found.start(), found.end(), found[0], [reading])
 
 
 def _read(kind: str, text: str) -> Iterator[Span | None]:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from groundbox.check.answers.mentions import Found
 from groundbox.check.answers.sources import Group, Place, Shown
+from groundbox.check.answers.unspaced import CUES
 from groundbox.values.numbers import Number
 
 CLEAR: Final = 0.02
@@ -134,7 +135,7 @@ _CUES: Final = {
     "ratio": r"times|ratio|factor|per|each|every|average\w*|mean|density|rate|fold|x|to one|as many|as much|double\w*"
     r"|pro",
 }
-_PATTERNS: Final = {step: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for step, words in _CUES.items()}
+_PATTERNS: Final = {step: re.compile(rf"\b(?:{words})\b|{CUES[step]}", re.IGNORECASE) for step, words in _CUES.items()}
 _TIMES: Final = re.compile(r"\s?(?:[x×]|-fold|times)(?!\w)")
 # Rounding, shares (which need a `%`) and counts tell themselves; sums and differences are often told without a word.
 ALWAYS: Final = frozenset(["alone", "share", "count"])

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Final
 
 from groundbox.check.answers import derivations as by
+from groundbox.check.answers import unspaced
 from groundbox.check.answers.derivations import CLEAR, Candidate, Operand, best, cued
 from groundbox.check.answers.mentions import Found
 from groundbox.check.answers.sources import Count, Group, Place, Shown, Sources, families, place_of
@@ -20,7 +21,9 @@ from groundbox.execution import Execution, OutputHandle
 from groundbox.values.numbers import GROUPED
 
 # A point ends a sentence where no small letter follows (`approx. 5`); items of lists and rows of tables stand alone.
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|\n\s*\n|\n(?=[ \t]*(?:[-*+|#>]|\d{1,3}[.)]))")
+_SENTENCE: Final = re.compile(
+    r"(?<=[.!?])\s+(?=[^a-z\s])|(?<=[。！？])(?=[^\n])|\n\s*\n|\n(?=[ \t]*(?:[-*+|#>]|\d{1,3}[.)]))"
+)
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+|]|\d{1,3}[.)])[ \t]")
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 
@@ -116,7 +119,24 @@ _INDEX: Final = re.compile(
     re.IGNORECASE,
 )
 _THINGS: Final = frozenset(
-    map(stem, ("rows", "records", "entries", "lines", "values", "results", "items", "observations"))
+    map(
+        stem,
+        (
+            "rows",
+            "records",
+            "entries",
+            "lines",
+            "values",
+            "results",
+            "items",
+            "observations",
+            "elements",
+            "keys",
+            "members",
+            "pairs",
+            "objects",
+        ),
+    )
 )
 _ITEMS: Final = re.compile(r",\s*(?:and\s|or\s)?|\s+and\s+|\s+or\s+|\n[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+|;\s*")
 
@@ -172,9 +192,15 @@ class Judge:
             return shown[0] if near else None
         # Words of the same row tell more than those of a column, which all rows share.
         nearest = max(strong, key=lambda one: (len((one.row or one.labels) & wanted), len(one.labels & wanted)))
-        if not small or (nearest.row or nearest.labels) & wanted or not self._crowded:
+        if not small or (nearest.row or nearest.labels) & wanted or not self._crowded or self._is_unspaced(found):
             return nearest
         return self._extreme(strong, span)
+
+    def _is_unspaced(self, found: Found) -> bool:
+        """Whether it stands among letters that make no words which outputs could have in common with it."""
+        return any(map(unspaced.is_unspaced, self._text[max(0, found.start - 1) : found.start])) or any(
+            map(unspaced.is_unspaced, self._text[found.end : found.end + 2])
+        )
 
     def _extreme(self, shown: Sequence[Shown], sentence: tuple[int, int]) -> Shown | None:
         """Return one that is the largest or the smallest of its column, if the sentence speaks of such."""
@@ -272,7 +298,9 @@ class Judge:
             return None
         near = words(self._text[found.end : found.end + 40].replace("_", " "))
         for count in self._sources.counts:
-            if any(count.value == number.value for number in found.numbers) and _speaks_of(count, near):
+            if any(count.value == number.value for number in found.numbers) and (
+                _speaks_of(count, near) or self._is_unspaced(found)
+            ):
                 return Candidate(float(count.value), f"number of {count.what}", count.place)
         return None
 
@@ -306,6 +334,8 @@ _SIZES: Final = frozenset(["MB", "MiB", "GB", "GiB", "KB", "KiB", "bytes"])
 
 def _speaks_of(count: Count, near: frozenset[str]) -> bool:
     if near & count.labels:
+        return True
+    if count.what == "items listed" and not count.labels:  # a list that says of nothing what it is a list of
         return True
     return bool(near & _THINGS) and ("lines" in count.what or "rows of" in count.what or "items" in count.what)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from groundbox.check.answers import unspaced
 from groundbox.check.answers.dates import Date, dates
 from groundbox.check.answers.report import Kind
 from groundbox.check.answers.text import blank
@@ -57,7 +58,10 @@ oz px pt st nd rd th C F Hz kHz MHz GHz W kW V A dB
 """
 _ONE: Final = Decimal(1)
 _NEAR: Final = 40
-_PERCENT: Final = re.compile(r"[ \u00a0\u202f]?(?:[%٪]|(?:percent|per cent|percentage points?|pp|Prozent|pct)(?!\w))")
+_PERCENT: Final = re.compile(
+    r"[ \u00a0\u202f]?(?:[%٪]|(?:percent|per cent|percentage points?|pp|Prozent|pct)(?!\w)"
+    rf"|(?P<unspaced>{unspaced.PERCENT}))"
+)
 # In `10–12 %` the sign belongs to both.
 _RANGE_PERCENT: Final = re.compile(r" ?(?:-|–|—|to|and) ?\d[\d.,]{0,20} ?(?:%|percent)")
 _SCALE: Final = re.compile(
@@ -73,15 +77,19 @@ _SCALES: Final = {
 _UNIT: Final = re.compile(r"[ \u00a0\u202f-]?([^\W\d_]{1,24}|[°µ][A-Za-z]{1,3})")
 _CURRENCY_BEFORE: Final = re.compile(r"(?:[$€£¥₹]|\b(?:US\$|USD|EUR|GBP|JPY|CHF|INR)) ?\Z")
 _CURRENCY_AFTER: Final = re.compile(
-    r"[ \u00a0\u202f]?(?:[$€£¥₹]|(?:USD|EUR|GBP|JPY|CHF|INR|dollars?|euros?|pounds?|Euro)(?!\w))"
+    r"[ \u00a0\u202f]?(?:[$€£¥₹]|(?:USD|EUR|GBP|JPY|CHF|INR|dollars?|euros?|pounds?|Euro)(?!\w)"
+    rf"|{unspaced.CURRENCY})"
 )
 _ATTACHED: Final = re.compile(r"[A-Za-zµ_][\w]*")
 # Letters at the digits make a name (`4x4`, `B12a`) unless they are one of these.
 _ATTACHED_UNITS: Final = frozenset(_ATTACHED_NAMES.split())
 _BOUND: Final = re.compile(
-    r"(?:(?P<about>\b(?:about|around|roughly|approximately|approx\.?|circa|ca\.|close to|rund|etwa|an estimated)|[~≈])"
-    r"|(?P<over>\b(?:over|more than|above|at least|exceed(?:s|ed|ing)?|upwards of|greater than|just past)|[≥])"
-    r"|(?P<under>\b(?:under|less than|below|at most|fewer than|up to|nearly|almost|just short of)|[≤])"
+    r"(?:(?P<about>\b(?:about|around|roughly|approximately|approx\.?|circa|ca\.|close to|rund|etwa|an estimated)|[~≈]"
+    rf"|{unspaced.ABOUT})"
+    r"|(?P<over>\b(?:over|more than|above|at least|exceed(?:s|ed|ing)?|upwards of|greater than|just past)|[≥]"
+    rf"|{unspaced.OVER})"
+    r"|(?P<under>\b(?:under|less than|below|at most|fewer than|up to|nearly|almost|just short of)|[≤]"
+    rf"|{unspaced.UNDER})"
     r"|(?P<less><)|(?P<greater>>))\s?(?:\*\*|US)?[$€£]?\s?\Z",
     re.IGNORECASE,
 )
@@ -105,6 +113,9 @@ def numbers(text: str, *, comma: bool) -> list[Found]:
             # `45/50` is one number.
             if found and text[found[-1].end : number.start] == "/" and _plain(found[-1]) and _plain(number):
                 number = _fraction(text, found.pop(), number)
+            # `1億2000万` is one number, too.
+            elif found and _goes_on(text, found[-1], number):
+                number = _joined(text, found.pop(), number)
             found.append(number)
     return found
 
@@ -130,6 +141,23 @@ def parts(text: str) -> Iterator[Found]:
 
 def _plain(found: Found) -> bool:
     return bool(found.numbers) and found.pair is None and not (found.percent or found.currency or found.no_claim)
+
+
+def _goes_on(text: str, one: Found, other: Found) -> bool:
+    return (
+        one.end == other.start
+        and unspaced.is_unspaced(text[one.end - 1])
+        and bool(one.numbers and other.numbers)
+        and not (one.percent or one.currency)
+        and one.numbers[0].quantum > other.numbers[0].value
+    )
+
+
+def _joined(text: str, one: Found, other: Found) -> Found:
+    value = one.numbers[0].value + other.numbers[0].value
+    text = text[one.start : other.end]
+    numbers = [Number(value, other.numbers[0].quantum)]
+    return dataclasses.replace(other, start=one.start, text=text, numbers=numbers, bound=one.bound or other.bound)
 
 
 def _fraction(text: str, over: Found, under: Found) -> Found:
@@ -158,9 +186,15 @@ def _found(text: str, start: int, end: int, readings: list[Number]) -> Found:
     # The scale stands before what follows it: `2.5 million %` has none, `$2.5 million` has both.
     readings, after = _scaled(found, readings, after)
     percent = _PERCENT.match(after)
+    if unspaced.ORDINAL.search(before) or unspaced.label_after(after):
+        found.excuse = found.excuse or "a label, not a number"
     if percent or _RANGE_PERCENT.match(after):
         found.percent = True
         found.end += percent.end() if percent else 0
+        if percent and percent["unspaced"] == unspaced.TENTHS:
+            readings = [number.times(Decimal(10)) for number in readings]
+    elif unspaced.PERCENT_BEFORE.search(before):
+        found.percent = True
     elif _CURRENCY_AFTER.match(after):
         found.currency = True
     elif unit := _UNIT.match(after):
@@ -175,12 +209,21 @@ def _found(text: str, start: int, end: int, readings: list[Number]) -> Found:
     if found.currency and currency:
         found.start -= len(currency[0])
     found.numbers, found.text = readings, text[found.start : found.end]
-    found.bound = _bound(before) or ("over" if after.startswith("+") else "about" if after.startswith(" or so") else "")
+    after_it = unspaced.BOUND_AFTER.match(after)
+    found.bound = (
+        _bound(before)
+        or (after_it.lastgroup if after_it and after_it.lastgroup else "")
+        or ("over" if after.startswith("+") else "about" if after.startswith(" or so") else "")
+    )
     return found
 
 
 def _scaled(found: Found, readings: list[Number], after: str) -> tuple[list[Number], str]:
     match = _SCALE.match(after)
+    if match is None and (scale := unspaced.scale_after(after)) is not None:
+        factor, length = scale
+        found.end += length
+        return [number.times(factor) for number in readings], after[length:]
     if match is None and found.currency:
         match = re.match(r"(?P<letter>[mb])(?P<word>)(?!\w)", after)
     if match is None:
@@ -194,7 +237,8 @@ def _scaled(found: Found, readings: list[Number], after: str) -> tuple[list[Numb
 def _sign(before: str) -> tuple[int, str]:
     """How many characters the minus takes, and what stands before it."""
     # A hyphen behind a letter or a digit joins (`A-5`, `3-5`).
-    if before[-1:] in ("-", "−", "–") and not (len(before) > 1 and (before[-2].isalnum() or before[-2] in ")]%_.-–")):
+    joined = len(before) > 1 and (before[-2].isalnum() or before[-2] in ")]%_.-–")
+    if before[-1:] in ("-", "−", "–") and not (joined and not unspaced.is_unspaced(before[-2])):
         return 1, before[:-1]
     return 0, before
 
@@ -207,9 +251,9 @@ def _bound(before: str) -> str:
 def _name(before: str, after: str) -> str:
     """Why the digits are part of a name, or an empty string."""
     last = before[-1:]
-    if last.isalpha() or (last == "_" and before[-2:-1].isalnum()):
+    if (last.isalpha() and not unspaced.is_unspaced(last)) or (last == "_" and before[-2:-1].isalnum()):
         return "part of a name"
-    if last in "-–" and before[-2:-1].isalpha() and last:
+    if last in "-–" and before[-2:-1].isalpha() and last and not unspaced.is_unspaced(before[-2:-1]):
         return "part of a name"
     attached = _ATTACHED.match(after)
     # `the 1990s`, `5s`: an s makes no name.
@@ -333,10 +377,19 @@ def _code_spans(text: str) -> Iterator[Found]:
 
 def _files(text: str) -> Iterator[Found]:
     for match in _PATH.finditer(text):
+        # `结果在report.csv和other.csv中`: names stand among letters of the sentence, or have such letters themselves.
+        among = [] if match[0].isascii() else list(_names(unspaced.spaced(match[0])))
+        for at, name in among or _names(match[0]):
+            start = match.start() + at
+            yield Found(kind=Kind.FILE, start=start, end=start + len(name), text=name)
+
+
+def _names(text: str) -> Iterator[tuple[int, str]]:
+    for match in _PATH.finditer(text):
         # The point behind `see report.csv.` ends the sentence.
         name = match[0].rstrip(".-/\\")
         if is_file(name):
-            yield Found(kind=Kind.FILE, start=match.start(), end=match.start() + len(name), text=name)
+            yield match.start(), name
 
 
 def is_file(name: str) -> bool:

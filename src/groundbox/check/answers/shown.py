@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from groundbox.check.answers.containers import containers
 from groundbox.check.answers.dates import dates
 from groundbox.check.answers.sources import NO_WORDS, Count, Group, Place, Shown, Sources, place_of
 from groundbox.check.answers.text import blank, visible, words
+from groundbox.check.answers.unspaced import is_unspaced
 from groundbox.execution import Artifact, Execution, Failure
 from groundbox.values.numbers import NUMERAL, Number, numerals
 
@@ -65,6 +67,9 @@ def read_text(text: str, place: Place, into: Sources, labels: frozenset[str] = N
         else:
             header = line
     _take(block, header, place, into, labels)
+    for container in containers(text):
+        where = place._replace(where=f"line {container.line}") if container.line else place
+        into.counts.append(Count(container.size, "items listed", where, container.labels | labels))
 
 
 def _tokens(line: str, place: Place, into: Sources) -> Iterator[_Token]:
@@ -92,7 +97,11 @@ def _tokens(line: str, place: Place, into: Sources) -> Iterator[_Token]:
 
 def _is_name(before: str) -> bool:
     last = before[-1:]
-    return last.isalpha() or (last == "_" and before[:-1].isalnum()) or (last == "-" and before[:-1].isalpha())
+    return (
+        (last.isalpha() and not is_unspaced(last))
+        or (last == "_" and before[:-1].isalnum())
+        or (last == "-" and before[:-1].isalpha())
+    )
 
 
 def _take(block: list[_Line], header: str, place: Place, into: Sources, labels: frozenset[str]) -> None:
@@ -321,8 +330,8 @@ class _Walk:
         where = self._place._replace(where=path)
         if len(found) > 1 and self._alike:
             self._into.groups.append(Group(path or "the values", where, found, labels))
-        if isinstance(data, list) and len(data) > 1:
-            self._into.counts.append(Count(len(data), f"items of {path or 'the list'}", where, labels))
+        if len(data) > 1:
+            self._into.counts.append(Count(len(data), f"items of {path or 'the value'}", where, labels))
 
 
 def _pairs(data: Any) -> Iterator[tuple[Any, Any]]:

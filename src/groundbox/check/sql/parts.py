@@ -161,6 +161,11 @@ class _Expressions:
 exp: Final[Any] = _Expressions()
 
 
+def is_one_of(node: Any, names: Sequence[str]) -> bool:
+    """Return whether a node is of one of sqlglot's classes."""
+    return isinstance(node, tuple(getattr(exp, name) for name in names))
+
+
 def resolve(column: Any, scope: Any, schema: Schema) -> Ref | None:
     """The column of a table that a column of a query stands for, also through subqueries that hand it on."""
     alias = column.table
@@ -203,6 +208,9 @@ def constant(node: Any) -> Any:
         return -value if isinstance(value, (int, float)) else None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
+    if isinstance(node, exp.Date) or (isinstance(node, exp.Cast) and node.is_type("date")):
+        value = constant(node.this)  # DATE '2024-03-31'
+        return value if isinstance(value, str) and not node.expressions else None
     if not isinstance(node, exp.Literal):
         return None
     if node.is_string:
@@ -214,6 +222,29 @@ def constant(node: Any) -> Any:
             return float(node.this)
         except ValueError:
             return None
+
+
+def is_negated(node: Any) -> bool:
+    """Return whether a condition stands beneath an odd number of NOTs."""
+    negated = bool(node.args.get("negate"))
+    while isinstance(node.parent, (exp.Paren, exp.Connector, exp.Not)):
+        node = node.parent
+        negated ^= isinstance(node, exp.Not)
+    return negated
+
+
+def nullable_aliases(select: Any) -> dict[str, Any]:
+    """The aliases whose rows an outer join may leave NULL, each with the join."""
+    found: dict[str, Any] = {}
+    source = select.args.get("from_") or select.args.get("from")
+    before = [source.this.alias_or_name] if source is not None else []
+    for join in select.args.get("joins") or ():
+        if join.side in ("LEFT", "FULL"):
+            found[join.alias_or_name] = join
+        if join.side in ("RIGHT", "FULL"):
+            found |= {alias: join for alias in before if alias not in found}
+        before.append(join.alias_or_name)
+    return found
 
 
 def own(root: Any, kind: Any) -> Iterator[Any]:
@@ -274,6 +305,7 @@ class _Finder:
         elif isinstance(node, exp.In):
             self._in(node, group, negated)
         elif isinstance(node, (exp.Like, exp.ILike)):
+            negated ^= bool(node.args.get("negate"))  # how newer versions of sqlglot read NOT LIKE
             self._predicate(self._ref(node.this), "not like" if negated else "like", [node.expression], group, node)
         # BETWEEN is two bounds, each of which a rule may compare with the question; NOT BETWEEN is one or the other.
         elif isinstance(node, exp.Between):

@@ -309,6 +309,10 @@ def _check_size(tree: Any) -> None:
         raise NotTakenApart(f"it has more than {MOST_NODES} parts")
 
 
+WAS_A_NAME: Final = "was_a_name"
+"""Marks a text in double quotes."""
+
+
 def _mend_quoted_texts(tree: Any, dialect: str, schema: Schema) -> None:
     """SQLite takes "x" for a text where no column has that name; so do we, before columns are looked for."""
     if dialect != "sqlite":
@@ -320,7 +324,9 @@ def _mend_quoted_texts(tree: Any, dialect: str, schema: Schema) -> None:
         identifier = column.this
         quoted = isinstance(identifier, exp.Identifier) and identifier.args.get("quoted") and not column.table
         if quoted and identifier.name.casefold() not in names:
-            column.replace(exp.Literal.string(identifier.name))
+            text = exp.Literal.string(identifier.name)
+            text.meta[WAS_A_NAME] = True
+            column.replace(text)
 
 
 def _qualified(tree: Any, dialect: str, schema: Schema) -> Any:

@@ -22,6 +22,7 @@ MARK: Final = "Answer:"
 
 
 _LINE: Final = re.compile(rf"^[^\S\n]*(?:[>#-][^\S\n]*)*[*_]*{MARK}", re.MULTILINE)
+_FENCED: Final = re.compile(r"\A(`{3,}|~{3,})[\w+-]*[^\S\n]*\n(.*?)\n?[^\S\n]*\1", re.DOTALL)
 _AROUND: Final = ("**", "*", "``", "`")
 """Marks that Markdown puts around a word."""
 
@@ -57,6 +58,10 @@ def _bare(text: str, opened: str) -> str:
         text = text.removeprefix(opened).strip()
     elif opened:
         text = text.removesuffix(opened).strip()
+    if fenced := _FENCED.match(text):
+        return fenced[2].strip("\n")
+    if text.endswith(".") and text[-2:-1] in ("`", "*"):
+        text = text[:-1]
     for mark in _AROUND:
         inner = text[len(mark) : -len(mark)]
         if text == f"{mark}{inner}{mark}" and inner and mark not in inner:
@@ -69,12 +74,27 @@ def right(check: Mapping[str, Any], answer: str) -> bool:
     kind, wanted = check["kind"], check["value"]
     if kind == "text":
         return _words(answer) == _words(wanted)
+    if _is_right(kind, wanted, answer):
+        return True
+    return answer.endswith(".") and _is_right(kind, wanted, answer[:-1])
+
+
+def _is_right(kind: str, wanted: str, answer: str) -> bool:
     try:
-        given, true = literals.parse(answer), literals.parse(wanted)
+        true = literals.parse(wanted)
+    except NotALiteral:
+        return False
+    printed: str | None = true.strip("\n") if _is_output(true) else None
+    if kind == "value" and printed is not None and answer.strip("\n") == printed:
+        return True  # as it was printed, without quotation marks
+    try:
+        given = literals.parse(answer)
     except NotALiteral:
         return False
     if kind == "lines":
         return isinstance(given, list | tuple | set) and set(map(str, given)) == set(map(str, true))
+    if kind == "value" and printed is not None and isinstance(given, str):
+        return given.strip("\n") == printed
     if kind == "value":
         return identical(given, true) or _close_floats(given, true)
     raise ValueError(f"{kind} is no check that can be made without running the program")
@@ -119,6 +139,11 @@ def case_of(answer: str, problem: Problem) -> Case | None:
         return Case(number=0, args=tuple(map(literals.read, call.args)), kwargs=kwargs)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
+
+
+def _is_output(true: Any) -> bool:
+    """Return whether a value is a text of whole lines, as programs print it. Their last line break is not asked for."""
+    return isinstance(true, str) and true.endswith("\n")
 
 
 def _close_floats(given: Any, true: Any) -> bool:

@@ -32,6 +32,7 @@ _REFUSAL: Final = re.compile(r"groundbox: ([!-~][ -~]{0,600})")
 _END_OF_REFUSAL: Final = re.compile(r" for url: |['\"]?, url=|'\)")
 _NOT_ALLOWED: Final = re.compile(r'(\S+?)(?::80|:443)? is not allowed; allow it with Network\(allow=\["([^"]+)"\]\)')
 _NOT_PUBLIC: Final = re.compile(r"(\S+):\d+ resolves to an address that is not public")
+_BY_TOOLS: Final = "A function of the host that asks a service there can be granted: Sandbox(tools=[function])."
 _NEVER: Final = re.compile(r"(\S+):\d+ resolves to an address that is never allowed")
 _NO_ADDRESS: Final = re.compile(r"(\S+):\d+ has no address")
 _SPEAKS_HTTP: Final = frozenset({"requests", "urllib", "urllib3", "http", "httpx", "httpcore", "aiohttp", "pandas"})
@@ -113,11 +114,12 @@ def _local(fault: Fault, host: str) -> str:
     if any(isinstance(link, OSError) and link.errno == errno.EPERM for link in fault.chain()):
         return (
             f"This sandbox has no network, not even a loopback: `{host}` is nothing here, and never the host machine. "
-            "For programs inside it that talk to each other: Network(loopback=True)."
+            "For programs inside it that talk to each other: Network(loopback=True). "
+            f"{_BY_TOOLS}"
         )
     return (
         f"Nothing listens on that port inside the sandbox: `{host}` is the sandbox itself, and services of the host "
-        "machine cannot be reached so."
+        f"machine cannot be reached so. {_BY_TOOLS}"
     )
 
 

@@ -2,20 +2,25 @@
 
 Forked children share the state of every generator that was seeded before the fork;
 two sandboxes would draw the same "random" numbers. numpy never reseeds by itself, nor
-does sympy, which has a generator of its own, and Python's `random` only with `os.fork`.
+does sympy, which has a generator of its own, nor do SQLite, DuckDB, libuuid and the key of
+multiprocessing; Python's `random` does only with `os.fork`.
 `os.urandom`, `uuid4` and `numpy.random.default_rng()` ask the kernel and need nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import os
 import random
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any, Final
 
 _KEY_BYTES: Final = 64
+_AUTHKEY_BYTES: Final = 32
 _STATE_BYTES: Final = 624 * 4
 """Of MT19937: 624 words, which the place of the next one to draw follows."""
 _REHEARSALS: Final = 12
@@ -30,12 +35,74 @@ def reseed() -> None:
         imported.seed()
     numpy_random: Any = modules.get("numpy.random")
     if numpy_random is not None:
-        numpy_random.seed(int.from_bytes(os.urandom(4), "little"))
+        _reseed_numpy(numpy_random)
     if (of_sympy := _of_sympy()) is not None:
         of_sympy.seed()
+    renew_authkey()
     tempfile: Any = modules.get("tempfile")
     if tempfile is not None:
         tempfile._name_sequence = tempfile.tempdir = None
+
+
+def reseed_libraries() -> None:
+    """In a copy that a program made its state in: reseed what only a program can have drawn from.
+
+    A library that cannot be reseeded keeps its state; that is no reason to refuse the copy.
+    """
+    for name, renew in _LIBRARIES.items():
+        module: Any = sys.modules.get(name)
+        if module is not None:
+            with contextlib.suppress(Exception):  # of any kind: it is the library's, or what the program made of it
+                renew(module)
+
+
+def renew_authkey() -> None:
+    """Draw another key for connections of multiprocessing, which is drawn when it is imported."""
+    process: Any = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        with contextlib.suppress(AttributeError, TypeError):
+            current = process.current_process()
+            if len(current.authkey) == _AUTHKEY_BYTES:  # a key of the program's own may have another length
+                current.authkey = os.urandom(_AUTHKEY_BYTES)
+
+
+def _renew_uuid(uuid: Any) -> None:
+    """Give `uuid1` another node. libuuid, which cannot be reseeded, is not asked any more."""
+    multicast = 1 << 40  # RFC 9562: a node that is no hardware address has this bit
+    uuid._node = int.from_bytes(os.urandom(6), "little") | multicast
+    uuid._generate_time_safe = None
+    for name in ("_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"):
+        if hasattr(uuid, name):
+            setattr(uuid, name, None)
+
+
+def _renew_sqlite(module: Any) -> None:
+    """Have SQLite, which has one generator for all connections, ask the kernel for a seed at its next use."""
+    ctypes.CDLL(getattr(module, "__file__", None)).sqlite3_randomness(0, None)
+
+
+def _renew_duckdb(duckdb: Any) -> None:
+    """Reseed each connection that the program can still reach; they have a generator each."""
+    connection = duckdb.DuckDBPyConnection
+    held = [each for each in gc.get_referents(*gc.get_objects()) if type(each) is connection]
+    for each in {id(each): each for each in held}.values():
+        with contextlib.suppress(Exception):  # it is closed, or in a transaction that has failed
+            each.sql(f"SELECT setseed({int.from_bytes(os.urandom(4), 'little') / 2**31 - 1})").fetchall()
+
+
+_LIBRARIES: Final[dict[str, Callable[[Any], object]]] = {
+    "uuid": _renew_uuid,
+    "_sqlite3": _renew_sqlite,
+    "duckdb": _renew_duckdb,
+}
+
+
+def _reseed_numpy(numpy_random: Any) -> None:
+    try:
+        numpy_random.seed(struct.unpack("8I", os.urandom(32)))
+    except TypeError:  # the program has set another generator than MT19937 for all
+        with contextlib.suppress(AttributeError):
+            numpy_random.set_bit_generator(type(numpy_random.get_bit_generator())())
 
 
 def prepare() -> None:
@@ -46,6 +113,8 @@ def prepare() -> None:
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
         _FRESH.append(_numpy_state(numpy_random) or reseed)
+    if "multiprocessing.process" in sys.modules:
+        _FRESH.append(renew_authkey)
     for _ in range(_REHEARSALS):
         reseed_launched()
 

@@ -350,6 +350,7 @@ class _Evaluation:
                 steps=found,
                 no_steps=why,
                 metrics=judged.metrics,
+                read=judged.read,
             )
         )
 

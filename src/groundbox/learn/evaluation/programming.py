@@ -1,6 +1,6 @@
 """Suites that ask for a program: HumanEval, MBPP, PAL. Each program runs in a sandbox and cannot steer its verdict.
 
-A reply's program is its last fenced block of Python, or all of it where it has none; no `Answer:` line is looked for.
+A reply's program is the block that defines what was asked for (endpoint/programs.py); no `Answer:` line is looked for.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any, Final
 from groundbox.dataset.problem import Drop
 from groundbox.dataset.problems.formats import MBPP
 from groundbox.dataset.problems.reading import read, rows
+from groundbox.endpoint.programs import program_of
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation import humaneval, pal, records
-from groundbox.learn.evaluation.replies import Said, program_of
+from groundbox.learn.evaluation.replies import Said
 from groundbox.learn.evaluation.suites import (
     Judged,
     Means,
@@ -60,6 +61,7 @@ class Programming:
 
     Attributes:
         score: Of a question and a program.
+        entry: The function that a question's program has to define.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Programming:
     questions: Sequence[Question]
     left_out: Mapping[str, int]
     score: Callable[[Question, str, Means], Any]
+    entry: Callable[[Question], str]
 
     def judge_alone(self) -> Programming:
         """See Movable.judge_alone."""
@@ -76,8 +79,9 @@ class Programming:
         """See Judging.judge. A block that was cut off is a program like any other: it fails by itself."""
         if said.lacks_text and not said.text:
             return Judged(right=False, reason=said.lacks_text)
-        judged: Judged = await self.score(question, program_of(said.text), means)
-        return judged
+        chosen = program_of(said.text, self.entry(question))
+        judged: Judged = await self.score(question, chosen.text, means)
+        return judged._replace(read=chosen.why)
 
 
 def open_humaneval(wanted: Wanted) -> Programming:
@@ -93,7 +97,9 @@ def open_humaneval(wanted: Wanted) -> Programming:
         )
         for name, each in problems.items()
     ]
-    return Programming(name="humaneval", source=source_of(path), questions=questions, left_out={}, score=_passes)
+    return Programming(
+        name="humaneval", source=source_of(path), questions=questions, left_out={}, score=_passes, entry=_entry_point
+    )
 
 
 def open_mbpp(wanted: Wanted) -> Programming:
@@ -104,7 +110,12 @@ def open_mbpp(wanted: Wanted) -> Programming:
     if not questions:
         raise no_question(path, "MBPP (text or prompt, code, test_list)", left_out)
     return Programming(
-        name="mbpp", source=source_of(path), questions=questions, left_out=dict(+left_out), score=_passes
+        name="mbpp",
+        source=source_of(path),
+        questions=questions,
+        left_out=dict(+left_out),
+        score=_passes,
+        entry=_entry_point,
     )
 
 
@@ -121,7 +132,19 @@ def open_pal(wanted: Wanted) -> Programming:
     if not questions:
         raise no_question(path, "PAL (question, answer)", {})
     check_ids(path, questions)
-    return Programming(name="pal", source=source_of(path), questions=questions, left_out={}, score=_calculates)
+    return Programming(
+        name="pal",
+        source=source_of(path),
+        questions=questions,
+        left_out={},
+        score=_calculates,
+        entry=lambda question: pal.ENTRY,
+    )
+
+
+def _entry_point(question: Question) -> str:
+    problem: humaneval.Problem = question.right
+    return problem.entry_point
 
 
 async def _passes(question: Question, program: str, means: Means) -> Judged:

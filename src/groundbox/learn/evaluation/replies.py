@@ -26,9 +26,6 @@ _TURN: Final = re.compile(
     re.MULTILINE,
 )
 _FENCE: Final = re.compile(r"\A```[\w+-]*\n(.*?)\n?```", re.DOTALL)
-_BLOCK: Final = re.compile(
-    r"^[^\S\n]*(`{3,}+|~{3,}+)([\w+-]*)[^\n]*\n(.*?)(?:^[^\S\n]*\1|\Z)", re.MULTILINE | re.DOTALL
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,12 +71,6 @@ def read(reply: Reply) -> Said:
         return Said(text=text, reasoning=parts.reasoning, answer="", lacks="unfinished", cut=True, whole=whole)
     lacks = "" if answer else "no-answer" if text.strip() else "empty"
     return Said(text=text, reasoning=parts.reasoning, answer=answer, lacks=lacks, cut=cut, whole=whole)
-
-
-def program_of(text: str) -> str:
-    """The program in a reply: its last fenced block that is Python or says nothing of its language, or all of it."""
-    found = [block[3] for block in _BLOCK.finditer(text) if block[2].lower() in ("", "python", "py", "python3")]
-    return found[-1].rstrip() + "\n" if found else text
 
 
 def _own(text: str) -> str:

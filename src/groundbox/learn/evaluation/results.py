@@ -40,6 +40,7 @@ class Result:
         steps: Claims of its reasoning beside the run; None where there is no run, or none was made of it.
         no_steps: Why there are none where there is a run.
         metrics: Values of the suite's own metrics; None where it has none.
+        read: Which part of the reply was taken for the program, and why.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Result:
     steps: Steps | None = None
     no_steps: str = ""
     metrics: Mapping[str, Any] | None = None
+    read: str = ""
 
     def line(self) -> bytes:
         """A line of results.jsonl."""

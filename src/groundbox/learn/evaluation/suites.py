@@ -77,6 +77,7 @@ class Judged(NamedTuple):
         reason: `right`, `wrong`, or in a word what else was wrong.
         answer: As the judge read it; None where that is what stands after `Answer:`.
         metrics: Values of a suite's own metrics for this reply, as JSON; see `Aggregating`.
+        read: Which part of the reply was taken for the program, and why; "" where no program was asked for.
     """
 
     right: bool | None
@@ -84,6 +85,7 @@ class Judged(NamedTuple):
     detail: str = ""
     answer: str | None = None
     metrics: Mapping[str, Any] | None = None
+    read: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import verifiers.v1 as vf
 
+from groundbox.endpoint.programs import program_of
 from groundbox.errors import InvalidArgument
-from groundbox.learn.rewards.reading import program_of
 from groundbox.learn.rewards.rewarding import Rewards
 from groundbox.sandbox.portal import PORTAL
 
@@ -46,7 +46,9 @@ class CodingTask(vf.Task[CodingData, vf.State, vf.TaskConfig]):
         Raises:
             SandboxError: There is no verdict. verifiers records the rollout as failed, which is no reward of 0.
         """
-        reward = await PORTAL.wait_for(_REWARDS.score_program(program_of(trace.last_reply), json.loads(task.row)))
+        row = json.loads(task.row)
+        chosen = program_of(trace.last_reply, str(row.get("entry_point", "")))
+        reward = await PORTAL.wait_for(_REWARDS.score_program(chosen.text, row))
         if reward is None:
             raise vf.SandboxError("no verdict: a sandbox failed, or the tests do not run")
         return reward

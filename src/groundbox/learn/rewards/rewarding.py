@@ -24,9 +24,10 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.dataset.executor import Executor, check_name, named, values_of
 from groundbox.dataset.problem import WORKER_DIED
+from groundbox.endpoint.programs import Chosen, program_of
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.evaluation.judging import CANNOT_RUN, Case, Judge, Tests, function_name, tried
-from groundbox.learn.rewards.reading import answer_of, program_of, text_of
+from groundbox.learn.rewards.reading import answer_of, text_of
 from groundbox.learn.rewards.scoring import FACTS, STAGE, Reward, Run, Scored, Scoring, Settings, Unit, recorded, score
 from groundbox.learn.rewards.step_truth import StepTruth
 from groundbox.limits import Limits
@@ -240,7 +241,7 @@ class Rewards:
         setups = columns.get("setup") or [""] * len(completions)
         work: list[Unit] = []
         for row, entry, setup in _rows(completions, tests=tests, entry_point=entry_point, setup=setups):
-            work.append(self._tests_work(program_of(row[0]), row[1], entry, setup))
+            work.append(self._tests_work(_program(row[0], entry), row[1], entry, setup))
         return await self._all(work)
 
     async def score_cases(
@@ -250,7 +251,7 @@ class Rewards:
         setups = columns.get("setup") or [""] * len(completions)
         work: list[Unit] = []
         for row, entry, setup in _rows(completions, cases=cases, entry_point=entry_point, setup=setups):
-            work.append(self._cases_work(program_of(row[0]), row[1], entry, setup))
+            work.append(self._cases_work(_program(row[0], entry), row[1], entry, setup))
         return await self._all(work)
 
     async def score_facts(
@@ -382,6 +383,12 @@ def _rows(completions: Completions, **columns: Column) -> list[tuple[Any, ...]]:
     first, *others = columns.values()
     texts = map(text_of, completions)
     return list(zip(zip(texts, first, strict=True), *others, strict=True))
+
+
+def _program(completion: str, entry: Any) -> str:
+    chosen: Chosen = program_of(completion, entry if isinstance(entry, str) else "")
+    logger.debug("program of a completion: %s", chosen.why)
+    return chosen.text
 
 
 def _data(name: str, value: Any) -> Any:

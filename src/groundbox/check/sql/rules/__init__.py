@@ -16,7 +16,7 @@ from types import ModuleType
 from groundbox.check.sql.calibration import SAYS
 from groundbox.check.sql.finding import Rule
 
-_ORDER = ("values", "joins", "conditions", "repeats", "result", "columns", "wording")
+_ORDER = ("values", "joins", "conditions", "types", "repeats", "result", "columns", "wording")
 """Findings of one tier and precision are told in this order, whatever the folder's; other modules come after."""
 
 

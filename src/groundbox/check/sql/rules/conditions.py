@@ -1,4 +1,4 @@
-"""Conditions that cannot mean what they say, by logic, keys and types, and rows that are taken by chance."""
+"""Conditions that cannot mean what they say, by logic and keys."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Predicate, Ref, Select, exp, own, repeaters
+from groundbox.check.sql.parts import COMPARISONS, Predicate, Select, exp, is_negated, own, repeaters
 from groundbox.check.sql.question import EITHER, NEGATION
-from groundbox.check.sql.source import Kind
 
-_NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")
 _OTHER_THAN: Final = re.compile(r"\bother than\b|\b(?:that|which|who) (?:are|is) not\b", re.IGNORECASE)
 _FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}|\d{4}/\d{2}/\d{2}")
-_ORDERS: Final = ("<", "<=", ">", ">=")
 
 
 def and_or(c: Context) -> Iterator[Finding]:
@@ -90,10 +86,18 @@ def _always(c: Context) -> Iterator[Told]:
 
 
 def _null(c: Context) -> Iterator[Told]:
-    """`= NULL`, which is never true, and NOT IN over a subquery that gives NULL."""
-    for node in c.query.tree.find_all(exp.EQ, exp.NEQ):
-        if isinstance(node.left, exp.Null) or isinstance(node.right, exp.Null):
+    """Comparisons with NULL, which are never true, and NOT IN over a subquery that gives NULL."""
+    for node in c.query.tree.find_all(*(getattr(exp, name) for name in COMPARISONS), exp.Like, exp.ILike, exp.Between):
+        if any(_is_null(part) for part in (node.this, *map(node.args.get, ("expression", "low", "high")))):
             yield c.query.sql(node), "it is never true, whatever the column holds", "Write IS NULL or IS NOT NULL."
+    for node in c.query.tree.find_all(exp.In):
+        if is_negated(node) and any(map(_is_null, _listed(node))):
+            why = "it is never true, because NULL is in the list: nobody knows whether NULL is another value"
+            yield f"NOT {c.query.sql(node)}", why, "Leave NULL out of the list, and write IS NOT NULL if that is meant."
+    for node in c.query.tree.find_all(exp.Case):
+        if node.this is not None and any(_is_null(branch.this) for branch in node.args["ifs"]):
+            why = "WHEN NULL is never taken, whatever the column holds"
+            yield c.query.sql(node), why, "Write CASE WHEN … IS NULL THEN …"
     for edge in c.query.edges:
         if edge.kind != "subquery" or not edge.negated or not edge.right.declared.nullable:
             continue
@@ -105,6 +109,24 @@ def _null(c: Context) -> Iterator[Told]:
             why = f"{edge.right} holds NULL, and then no row satisfies it"
             hint = f"Add WHERE {edge.right.column} IS NOT NULL to the subquery, or use NOT EXISTS."
             yield f"NOT IN (SELECT {edge.right.column} …)", why, hint
+
+
+def _is_null(node: Any) -> bool:
+    while isinstance(node, (exp.Paren, exp.Cast)):
+        node = node.this
+    return isinstance(node, exp.Null)
+
+
+def _listed(node: Any) -> Iterator[Any]:
+    """The values behind IN: those of a list, of VALUES, or of selects without a table."""
+    yield from node.expressions
+    query = node.args.get("query")
+    for values in query.find_all(exp.Values) if query is not None else ():
+        for row in values.expressions:
+            yield from row.expressions if isinstance(row, exp.Tuple) else [row]
+    for select in query.find_all(exp.Select) if query is not None else ():
+        if select.args.get("from_") is None and select.args.get("from") is None:
+            yield from (each.unalias() for each in select.expressions)
 
 
 def _either(c: Context) -> Iterator[Told]:
@@ -223,85 +245,4 @@ def _many(select: Select, alias: str, shown: set[str]) -> str:
     return ""
 
 
-def type_mismatch(c: Context) -> Iterator[Finding]:
-    """Numbers and days as texts, ordered or compared letter by letter, and whole numbers that are divided."""
-    for told, why, hint in (*_compared(c), *_ordered(c), *_divided(c)):
-        yield Finding(code="sql.type_mismatch", message=f"{told}: {why}", hint=hint, evidence={"expression": told})
-
-
-def _compared(c: Context) -> Iterator[Told]:
-    """A column of texts compared with a number, or with a day in another form."""
-    for each in c.query.predicates:
-        if each.operator in ("like", "not like", "is null", "is not null") or each.through("Cast"):
-            continue
-        told, values = c.query.sql(each.node), _texts(c, each.ref)
-        numbers = [value for value in each.values if isinstance(value, (int, float)) and not isinstance(value, bool)]
-        days = [value for value in each.values if isinstance(value, str) and _DATE.match(value)]
-        if each.ref.declared.kind is Kind.TEXT and numbers:
-            ordered = each.operator in _ORDERS
-            if not _compares_alike(values, numbers, ordered=ordered):
-                why = f"{each.ref.column} holds texts" + (", where '9' comes after '10'" if ordered else "")
-                yield told, why, f"CAST({each.ref.column} AS REAL), or compare with a text."
-        # '2024-03-05' against texts such as '3/5/24': letter by letter these never agree.
-        elif days and each.ref.declared.kind is not Kind.NUMBER and values and not any(map(_DATE.match, values)):
-            why = f"{each.ref.column} holds texts such as {values[0]!r}, not days in this form"
-            yield told, why, "Write the day as the column does, or turn both into one form."
-
-
-def _texts(c: Context, ref: Ref) -> list[str]:
-    if ref.declared.kind is Kind.NUMBER:
-        return []
-    return [str(value) for value in c.probes.values(ref.table, ref.column) if value not in (None, "")]
-
-
-def _compares_alike(values: list[str], numbers: list[int | float], *, ordered: bool) -> bool:
-    """Tell whether a number is compared with these texts as it should be: it is held, or all are years or alike."""
-    if not ordered:
-        return any(f"{number:g}" in values for number in numbers)
-    # Of equal length, digits compare as their numbers do: years as texts are no mistake.
-    lengths = {len(value) for value in [*values, *(str(number) for number in numbers)]}
-    return bool(values) and all(value.isdigit() for value in values) and len(lengths) == 1
-
-
-def _ordered(c: Context) -> Iterator[Told]:
-    """ORDER BY, MIN or MAX of a column of texts that holds numbers."""
-    for select in c.query.selects:
-        nodes = [*own(select.node, (exp.Min, exp.Max))]
-        nodes += select.node.args["order"].expressions if select.has("order") else []
-        for node in nodes:
-            ref = select.ref(node.this)
-            if ref is None or ref.declared.kind is not Kind.TEXT:
-                continue
-            values = _texts(c, ref)
-            # Nine of ten: a column of numbers with an `n/a` in it is still one of numbers.
-            numeric = sum(1 for value in values if _NUMERIC.fullmatch(value))
-            lengths = {len(value.split(".")[0]) for value in values}
-            if values and numeric >= 0.9 * len(values) and len(lengths) > 1:
-                why = f"{ref} holds numbers as texts, where '9' comes after '10'"
-                yield c.query.sql(node), why, f"CAST({ref.column} AS REAL) before ordering or aggregating."
-
-
-def _divided(c: Context) -> Iterator[Told]:
-    """A whole number divided by a whole number, where the engine drops what is behind the point."""
-    # There `/` keeps what is behind the point; PostgreSQL and SQLite divide whole numbers to whole ones.
-    if c.query.dialect in ("duckdb", "mysql"):
-        return
-    for select in c.query.selects:
-        for node in own(select.node, exp.Div):
-            if all(_is_whole(select, side) for side in (node.left, node.right)):
-                why = "a division of whole numbers, which drops what is behind the point"
-                yield c.query.sql(node), why, "Multiply one side by 1.0."
-
-
-def _is_whole(select: Select, node: object) -> bool:
-    while isinstance(node, (exp.Paren, exp.Sum)):
-        node = node.this
-    if isinstance(node, exp.Count):
-        return True
-    if isinstance(node, exp.Literal):
-        return not node.is_string and "." not in node.this
-    ref = select.ref(node)
-    return ref is not None and "INT" in ref.declared.type.upper()
-
-
-RULES: tuple[Rule, ...] = (and_or, negation_by_row, type_mismatch)
+RULES: tuple[Rule, ...] = (and_or, negation_by_row)

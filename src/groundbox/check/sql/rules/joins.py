@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import Edge, Ref, Select, components, exp, merged_groups, own
+from groundbox.check.sql.parts import (
+    Edge,
+    Ref,
+    Select,
+    components,
+    exp,
+    is_one_of,
+    merged_groups,
+    nullable_aliases,
+    own,
+)
 from groundbox.check.sql.source import Kind, direct_keys, parents, related
 
 _SAID_OF_ALL = frozenset({"id", "name", "code", "key", "number"})
@@ -146,7 +157,7 @@ def table_unused(c: Context) -> Iterator[Finding]:
                 yield Finding(
                     code="sql.table_unused",
                     message=f"{table.name} is joined, but nothing of it is used: it only drops or repeats rows",
-                    hint=f"Leave {table.name} out, unless only rows that have one there are meant.",
+                    hint=f"If rows that have one there are meant, use EXISTS or IN; if not, leave {table.name} out.",
                     evidence={"table": table.name},
                 )
 
@@ -193,4 +204,107 @@ def outer_join(c: Context) -> Iterator[Finding]:
     )
 
 
-RULES: tuple[Rule, ...] = (not_by_key, table_unused, outer_join)
+def outer_join_undone(c: Context) -> Iterator[Finding]:
+    """LEFT JOIN whose rows without a partner are dropped by WHERE, or by an inner join that follows."""
+    for select in c.query.selects:
+        outer = nullable_aliases(select.node)
+        for alias, part, changed in _undoing(select, outer):
+            if c.rows is None or not c.rows.complete or alias not in outer:
+                continue
+            kept = c.budget.ask(changed(c), "the result with rows without a partner")
+            # Where every row has a partner, or those without one are not shown, nothing is lost.
+            if kept is None or sorted(map(repr, kept.rows)) == sorted(map(repr, c.rows.rows)):
+                continue
+            side = outer[alias].side
+            yield Finding(
+                code="sql.outer_join_undone",
+                message=f"{c.query.sql(part)} drops the rows without a partner in {alias} that the {side} JOIN keeps, "
+                "so that it is an inner join",
+                hint=f"Move the condition into ON of the {side} JOIN."
+                if not isinstance(part, exp.Join)
+                else "Make this join a LEFT JOIN, too.",
+                evidence={"condition": c.query.sql(part), "table": alias},
+            )
+            break
+
+
+_STRICT: Final = (
+    *("Paren", "Cast", "Neg", "Lower", "Upper", "Trim", "Collate", "TimeToStr", "Substring", "TsOrDsToTimestamp"),
+    *("Date", "Length", "Abs", "Round"),
+)
+"""sqlglot's classes of functions that give NULL for NULL."""
+Undoing = tuple[str, Any, Callable[[Context], str]]
+"""An alias, what drops its NULL rows, and the text of the query without that."""
+
+
+def _undoing(select: Select, outer: Mapping[str, Any]) -> Iterator[Undoing]:
+    where = select.node.args.get("where")
+    parts = [] if where is None else list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+    for part in parts:
+        for alias in outer:
+            if _rejects_null(part, alias):
+                yield alias, part, functools.partial(_moved_into_on, part=part, join=outer[alias])
+    joins = select.node.args.get("joins") or []
+    for position, join in enumerate(joins):
+        condition = join.args.get("on")
+        if join.side or join.kind not in ("", "INNER") or condition is None:
+            continue
+        for alias in outer:
+            if outer[alias] in joins[:position] and _rejects_null(condition, alias):
+                yield alias, join, functools.partial(_made_left, join=join)
+
+
+def _rejects_null(node: Any, alias: str) -> bool:
+    """Return whether a condition is not true for a row in which all columns of an alias are NULL."""
+    if isinstance(node, exp.Paren):
+        return _rejects_null(node.this, alias)
+    if isinstance(node, exp.And):
+        return _rejects_null(node.left, alias) or _rejects_null(node.right, alias)
+    if isinstance(node, exp.Or):
+        return _rejects_null(node.left, alias) and _rejects_null(node.right, alias)
+    if isinstance(node, exp.Not):
+        inner = node.this
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+            return isinstance(inner.this, exp.Column) and inner.this.table == alias
+        if isinstance(inner, exp.Connector):  # De Morgan's laws
+            sides = [_rejects_null(exp.Not(this=each.copy()), alias) for each in (inner.left, inner.right)]
+            return all(sides) if isinstance(inner, exp.And) else any(sides)
+        return _rejects_null(inner, alias)
+    if not isinstance(node, (exp.Binary, exp.In, exp.Between)) or isinstance(node, (exp.Is, exp.NullSafeEQ)):
+        return False
+    operands = [node.this, *map(node.args.get, ("expression", "low", "high"))]
+    return any(_is_null_with(each, alias) for each in operands if each is not None)
+
+
+def _is_null_with(node: Any, alias: str) -> bool:
+    """Return whether an expression is NULL if the columns of an alias are."""
+    if isinstance(node, exp.Column):
+        return bool(node.table == alias)
+    if not is_one_of(node, ("Binary", *_STRICT)) or isinstance(node, exp.Is):
+        return False
+    return any(_is_null_with(each, alias) for each in node.iter_expressions())
+
+
+def _moved_into_on(c: Context, *, part: Any, join: Any) -> str:
+    on = join.args.get("on")
+    true = exp.true()
+    part.replace(true)
+    join.set("on", exp.and_(on.copy(), part.copy()) if on is not None else part.copy())
+    try:
+        return c.query.sql(c.query.qualified)
+    finally:
+        join.set("on", on)
+        true.replace(part)
+
+
+def _made_left(c: Context, *, join: Any) -> str:
+    join.set("side", "LEFT")
+    try:
+        return c.query.sql(c.query.qualified)
+    finally:
+        join.set("side", None)
+
+
+RULES: tuple[Rule, ...] = (not_by_key, table_unused, outer_join, outer_join_undone)

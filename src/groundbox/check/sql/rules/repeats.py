@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import EXTREME_SUBQUERY, Ref, Select, components, constant, exp, own, repeaters
-from groundbox.check.sql.question import DISTINCT
+from groundbox.check.sql.question import DISTINCT, name_stems
 
 
 def duplicates(c: Context) -> Iterator[Finding]:
@@ -112,6 +113,117 @@ def fan_out(c: Context) -> Iterator[Finding]:
                     hint="Aggregate before the join, or choose rows by EXISTS.",
                     evidence={"aggregate": c.query.sql(aggregate), "repeated_by": tables},
                 )
+
+
+def counted_again(c: Context) -> Iterator[Finding]:
+    """COUNT of rows that the join repeats, or SUM of 1 for each: of a key, by a condition, or as the question names."""
+    if c.rows is None or not c.rows.complete:
+        return
+    for select in c.query.selects:
+        grouped = _grouped(select) if select.has("group") else {}
+        for count in own(select.node, (exp.Count, exp.Sum)):
+            alias, counts = _counted(c, select, count)
+            if alias and grouped is not None and not select.tables[alias].is_key(grouped.get(alias, set())):
+                # COUNT(c.id) GROUP BY c.id counts what is joined, and is left alone.
+                yield from _repeated(c, count, select, alias, _key(alias, select.tables[alias].primary[0]), counts)
+            elif not alias and isinstance(count, exp.Count):
+                for inner, repeated, key in _counted_below(c, select, count):
+                    yield from _repeated(c, count, inner, repeated, key, None)
+
+
+def _repeated(c: Context, count: Any, select: Select, alias: str, key: Any, counts: Any) -> Iterator[Finding]:
+    """The finding on a count of rows of an alias, if the join repeats them and the result shows it."""
+    many = sorted({select.tables[other].name for other in repeaters(select, alias) if other in select.tables})
+    once = _counted_once(c, count, key, counts) if many else None
+    if once is not None:
+        yield Finding(
+            code="sql.duplicates_by_join",
+            message=f"{c.query.sql(count)} counts rows of {select.tables[alias].name} once for each row of "
+            f"{', '.join(many)} that they are joined with{once}",
+            hint=f"Write COUNT(DISTINCT {key.table}.{key.name}), or choose rows by EXISTS.",
+            evidence={"aggregate": c.query.sql(count), "repeated_by": many},
+        )
+
+
+def _counted_below(c: Context, select: Select, count: Any) -> Iterator[tuple[Select, str, Any]]:
+    """The select of a subquery whose rows are counted, the alias there whose key it shows, and the shown key."""
+    if len(select.sources) != 1 or select.tables or isinstance(count.parent, exp.Window):
+        return
+    (outer,) = select.sources
+    node = getattr(select.scope.sources.get(outer), "expression", None)
+    inner = next((each for each in c.query.selects if each.node is node), None)
+    if inner is None or inner.has("group") or inner.has("distinct") or inner.has("limit") or inner.aggregates():
+        return
+    for projection in inner.node.expressions:
+        ref, name = inner.ref(projection.unalias()), projection.alias_or_name
+        if ref is None or ref.alias not in inner.tables or not ref.owner.is_key({ref.place[1]}):
+            continue
+        is_named = c.question is not None and _is_counted(c.question.text, ref.table)
+        is_column = isinstance(count.this, exp.Column) and count.this.name.casefold() == name.casefold()
+        if is_column or (isinstance(count.this, exp.Star) and (is_named or len(inner.node.expressions) == 1)):
+            yield inner, ref.alias, _key(outer, name)
+
+
+def _key(alias: str, column: str) -> Any:
+    return exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(alias, quoted=True))
+
+
+def _counted(c: Context, select: Select, count: Any) -> tuple[str, Any]:
+    """The alias whose rows are counted, and the condition that they satisfy; "" if it is not known which are."""
+    if len(select.tables) != len(select.sources) or isinstance(count.parent, exp.Window):
+        return "", None
+    named = {
+        alias
+        for alias, table in select.tables.items()
+        if c.question is not None and _is_counted(c.question.text, table.name)
+    }
+    inner, counts = count.this, None
+    if isinstance(inner, exp.Star):
+        aliases = named
+    elif isinstance(inner, exp.Distinct):
+        return "", None
+    elif isinstance(count, exp.Count):
+        aliases = {column.table for column in own(inner, exp.Column)}
+        counts = exp.Not(this=exp.Is(this=inner.copy(), expression=exp.Null()))
+    else:
+        branches = inner.args["ifs"] if isinstance(inner, exp.Case) and inner.this is None else [inner]
+        if len(branches) != 1 or not isinstance(branches[0], exp.If) or constant(branches[0].args.get("true")) != 1:
+            return "", None
+        if constant(inner.args.get("default") or inner.args.get("false") or exp.Literal.number(0)) != 0:
+            return "", None
+        counts = branches[0].this.copy()
+        aliases = {column.table for column in own(counts, exp.Column)}
+    alias = next(iter(aliases), "")
+    if len(aliases) != 1 or alias not in select.tables or len(select.tables[alias].primary) != 1:
+        return "", None
+    if named and alias not in named:
+        return "", None  # the question counts something else
+    ref = select.ref(inner)
+    is_sure = alias in named or ref is None or ref.owner.is_key({ref.place[1]})
+    return (alias, counts) if is_sure else ("", None)
+
+
+def _is_counted(question: str, table: str) -> bool:
+    """Return whether a question asks how many rows of a table there are, as in "How many orders were shipped?"."""
+    words = [r"(?:\w+\s+){0,1}", *(rf"{re.escape(stem)}\w{{0,3}}\s*" for stem in name_stems(table))]
+    return re.search(rf"\b(?:how many|number of)\s+{''.join(words)}\b", question, re.IGNORECASE) is not None
+
+
+def _counted_once(c: Context, count: Any, key: Any, counts: Any) -> str | None:
+    """How the result changes if each row is counted once; None if it does not."""
+    if counts is not None:
+        key = exp.Case(ifs=[exp.If(this=counts, true=key)])
+    other = exp.Count(this=exp.Distinct(expressions=[key]))
+    count.replace(other)
+    try:
+        sql = c.query.sql(c.query.qualified)
+    finally:
+        other.replace(count)
+    answer, rows = c.budget.ask(sql, "the result with each row counted once"), c.rows.rows if c.rows else []
+    if answer is None or sorted(map(repr, answer.rows)) == sorted(map(repr, rows)):
+        return None
+    is_one = len(rows) == len(answer.rows) == 1 and len(rows[0]) == 1
+    return f": {rows[0][0]} instead of {answer.rows[0][0]}" if is_one else ""
 
 
 def group_of_one(c: Context) -> Iterator[Finding]:
@@ -292,4 +404,13 @@ def tie(c: Context) -> Iterator[Finding]:
         )
 
 
-RULES: tuple[Rule, ...] = (duplicates, distinct_unneeded, fan_out, group_of_one, arbitrary_row, tie, several_share)
+RULES: tuple[Rule, ...] = (
+    duplicates,
+    distinct_unneeded,
+    fan_out,
+    counted_again,
+    group_of_one,
+    arbitrary_row,
+    tie,
+    several_share,
+)

@@ -11,6 +11,7 @@ from groundbox.check.nouns import singular
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import Predicate
 from groundbox.check.sql.question import Question, name_stems
+from groundbox.check.sql.rules.days import moments
 from groundbox.check.sql.source import Kind
 
 _MOST_CHARS: Final = 200
@@ -45,6 +46,8 @@ def value_absent(c: Context) -> Iterator[Finding]:
             if not isinstance(value, str) or not value or len(value) > _MOST_CHARS or (each.ref.place, value) in seen:
                 continue
             seen.add((each.ref.place, value))
+            if moments(c, each, value):
+                continue  # `days` says what is wrong
             if each.operator in ("like", "not like"):
                 yield from _pattern(c, each, value)
             elif each.ref.declared.kind is Kind.NUMBER:

@@ -127,6 +127,7 @@ class Control:
         with_usual_contexts(state)
         held = self._service.create(key, wire=WIRE, labels=asked.metadata, total_s=timeout_s, **options)
         held.state[WIRE] = state
+        held.box.use_aide()
         return held
 
     async def connect(self, request: Request) -> Response:

@@ -1,0 +1,199 @@
+"""Replies as models write them: the program that is meant is judged, and an answer that is right is right."""
+
+import pytest
+
+from groundbox.agent.messages import Reply as Said
+from groundbox.agent.reply import Run, steps_of
+from groundbox.dataset.tasks import checking
+from groundbox.endpoint.programs import program_of
+from groundbox.learn.rewards.reading import answer_of
+from groundbox.learn.rewards.rewarding import Rewards
+
+PROGRAM = "def twice(n):\n    return n * 2\n"
+USAGE = f"""
+```python
+{PROGRAM}```
+Usage:
+```python
+print(twice(3))
+```
+"""
+PRINTED = f"""
+```python
+{PROGRAM}```
+For example, `twice(2)` prints:
+```
+4
+```
+"""
+ASSIGNED = f"""
+```python
+{PROGRAM}```
+```
+result = twice(2)
+```
+"""
+FENCE_IN_DOCSTRING = """
+```python
+def twice(n):
+    \"\"\"Example:
+    ```
+    twice(2)
+    ```
+    \"\"\"
+    return n * 2
+```
+"""
+FENCE_AT_THE_MARGIN_OF_A_DOCSTRING = """
+```python
+def twice(n):
+    r\'\'\'
+```python
+twice(2)
+```
+it's so
+\'\'\'
+    return n * 2
+```
+and that is it.
+"""
+THOUGHT = f"""<think>```python
+def twice(n): return 9
+```</think>
+```python
+{PROGRAM}```
+"""
+THOUGHT_WITHOUT_OPENING = f"""```python
+def twice(n): return 9
+```</think>
+```python
+{PROGRAM}```
+"""
+HELPER_FIRST = """
+```python
+def add(a, b):
+    return a + b
+```
+With it:
+```python
+def twice(n):
+    return add(n, n)
+```
+Test it:
+```python
+assert twice(2) == 4
+```
+"""
+IN_A_LIST = """
+1. The function:
+   ```python
+   def twice(n):
+       return n * 2
+   ```
+2. Done.
+"""
+STUB_AFTER = f"""
+```python
+{PROGRAM}```
+It completes
+```python
+def twice(n):
+    \"\"\"Twice.\"\"\"
+```
+"""
+UNNAMED_ALONE = f"""
+```
+{PROGRAM}```
+```
+4
+```
+"""
+TILDES = f"""
+~~~python
+{PROGRAM}~~~
+~~~text
+4
+~~~
+"""
+REPLIES = {
+    name.lower(): value
+    for name, value in list(globals().items())
+    if name.isupper() and isinstance(value, str) and name not in ("PROGRAM",)
+}
+
+
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES.keys())
+def test_the_program_that_defines_what_was_asked_for_is_the_one_that_is_judged(reply):
+    chosen = program_of(reply, "twice")
+    namespace = {}
+
+    exec(chosen.text, namespace)
+
+    assert namespace["twice"](4) == 8
+    assert chosen.why
+
+
+@pytest.mark.parametrize("reply", [USAGE, PRINTED, FENCE_IN_DOCSTRING, THOUGHT, HELPER_FIRST])
+def test_the_program_is_found_also_if_nobody_says_what_it_has_to_define(reply):
+    namespace = {}
+
+    exec(program_of(reply).text, namespace)
+
+    assert namespace["twice"](4) == 8
+
+
+def test_a_reply_says_which_block_was_taken_and_why():
+    assert program_of(HELPER_FIRST, "twice").why == "the last block that defines `twice`, after 1 earlier that it needs"
+    assert program_of("x = 1").why == "nothing is fenced, so all of it"
+    assert program_of("```sql\nSELECT 1\n```").why == "no block is Python"
+    assert program_of("<think>```python\nx = 1\n```", "x").why == "the thinking was not ended"
+
+
+def test_the_reward_of_a_program_that_is_shown_with_its_usage_is_full():
+    replies = [USAGE, THOUGHT, "```python\ndef twice(n): return 9\n```"]
+
+    scored = Rewards().tests(
+        replies, tests=["def check(candidate):\n    assert candidate(3) == 6\n"] * 3, entry_point=["twice"] * 3
+    )
+
+    assert scored == [1.0, 1.0, 0.0]
+
+
+PRINTED_LINE = {"kind": "value", "value": "'675\\n'"}
+LIST = {"kind": "value", "value": "[1, 2]"}
+NUMBER = {"kind": "value", "value": "3"}
+TEXT = {"kind": "value", "value": "'ab'"}
+
+
+@pytest.mark.parametrize(
+    ("check", "reply", "is_right"),
+    [
+        (PRINTED_LINE, "Answer: '675'", True),
+        (PRINTED_LINE, "Answer: '675\\n'", True),
+        (PRINTED_LINE, "Answer: 675", True),
+        (PRINTED_LINE, "Answer:\n```\n675\n```", True),
+        (PRINTED_LINE, "Answer: 676", False),
+        (PRINTED_LINE, "Answer: '67 5'", False),
+        (LIST, "Answer: `[1, 2]`.", True),
+        (LIST, "Answer: [1, 2].", True),
+        (LIST, "Answer:\n```python\n[1, 2]\n```\n", True),
+        (LIST, "**Answer:** **[1, 2]**.", True),
+        (LIST, "Answer: (1, 2)", False),
+        (NUMBER, "Answer: 3.", True),
+        (NUMBER, "Answer: 3.0", False),
+        (NUMBER, "Answer: '3'", False),
+        (TEXT, "Answer: 'ab'", True),
+        (TEXT, "Answer: ab", False),
+        (NUMBER, "<think>Answer: 4</think>Answer: 3", True),
+        (NUMBER, "<think>Answer: 3", False),
+    ],
+)
+def test_an_answer_is_right_however_it_is_put(check, reply, is_right):
+    assert checking.right(check, answer_of(reply)) is is_right
+
+
+def test_an_agent_runs_a_program_with_a_fence_in_its_docstring_whole():
+    (step,) = steps_of(Said(text=FENCE_IN_DOCSTRING), ["python"])
+
+    assert isinstance(step, Run)
+    assert step.source.endswith("return n * 2\n")
