@@ -29,7 +29,7 @@ from groundbox.cli.agents import (
 )
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.interrupts import run_until_signal
-from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_environ, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_inputs, takes_sandbox
 from groundbox.cli.results import check_folder, write_file
 from groundbox.cli.telling import Telling
 from groundbox.cli.terminal import one_line
@@ -65,7 +65,7 @@ _NOT_SUPPORTED: Final = 4
 )
 @click.option("--strict", is_flag=True, help="Exit with 4 if the runs do not support the answer, and say so before it.")
 @takes_sandbox
-@takes_environ
+@takes_inputs
 @takes_engine
 @click.option(
     "--json", "as_json", is_flag=True, help="Each event as one JSON object on stdout, and nothing else there."

@@ -16,7 +16,7 @@ from groundbox.agent.adapters.interpreter import Interpreter
 from groundbox.cli import program as programs
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.interrupts import run_until_signal
-from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_environ, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_inputs, takes_sandbox
 from groundbox.cli.program import Handed, takes_files
 from groundbox.cli.results import check_folder, write
 from groundbox.cli.terminal import one_line
@@ -35,7 +35,7 @@ from groundbox.sandbox.sandbox import AsyncSandbox
     help="Add each result as JSON, for programs. Clients that show it to a model then leave out text and pictures.",
 )
 @takes_sandbox
-@takes_environ
+@takes_inputs
 @takes_engine
 @ends_tidily
 def mcp(files: tuple[str, ...], out: Path | None, structured_content: bool, asked: Asked, *, no_engine: bool) -> int:

@@ -18,6 +18,7 @@ from groundbox.errors import InvalidArgument, SandboxUnavailable
 from groundbox.jail import BARE, GVISOR, LANDLOCK, NAMESPACES
 from groundbox.limits import KiB, Limits, MiB
 from groundbox.network import Network
+from groundbox.sandbox.mounts import checked_mounts
 from groundbox.sandbox.variables import checked_variables
 
 _UNITS: Final = {KiB: " of KiB", MiB: " of MiB"}
@@ -34,6 +35,7 @@ _WHERE: Final = {
     "path": "--file",
     "file": "--file",
     "env": "--env",
+    "mounts": "--mount",
 }
 """Arguments of the Python API to what they are called here."""
 
@@ -48,6 +50,7 @@ class Asked:
     backend: str
     waive: tuple[str, ...]
     env: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    mounts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 takes_engine: Final = click.option(
@@ -123,21 +126,42 @@ def takes_sandbox(command: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def takes_environ(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--env`; it stands below `takes_sandbox`, whose `asked` it adds the variables to."""
+def takes_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--env` and `--mount`; it stands below `takes_sandbox`, whose `asked` it adds them to."""
 
     @functools.wraps(command)
-    def call(*, asked: Asked, env: tuple[str, ...], **given: Any) -> Any:
+    def call(*, asked: Asked, env: tuple[str, ...], mount: tuple[str, ...], **given: Any) -> Any:
         with naming_options():
-            asked = dataclasses.replace(asked, env=checked_variables(_variables(env)))
+            asked = dataclasses.replace(asked, env=checked_variables(_variables(env)), mounts=_mounts(mount))
+            checked_mounts(asked.mounts, is_root=os.geteuid() == 0)
         return command(asked=asked, **given)
 
+    call = click.option(
+        "--mount",
+        multiple=True,
+        metavar="HOST[:NAME]",
+        help="A file or folder that programs read at /inputs/NAME, however large; it is not copied; repeatable.",
+    )(call)
     return click.option(
         "--env",
         multiple=True,
         metavar="NAME[=VALUE]",
         help="A variable of the guest's environment; without a value, that of this command; repeatable.",
     )(call)
+
+
+def _mounts(given: Iterable[str]) -> dict[str, str]:
+    """Return paths by name from `HOST:NAME`, and from `HOST` by its last part."""
+    found: dict[str, str] = {}
+    for each in given:
+        path, name = each, ""
+        if ":" in each and not os.path.lexists(each):
+            path, _, name = each.rpartition(":")
+        name = name or os.path.basename(os.path.realpath(path))
+        if name in found:
+            raise InvalidArgument("mounts", f"{name!r} is the name of two; give one another name by HOST:NAME")
+        found[name] = path
+    return found
 
 
 def _variables(given: Iterable[str]) -> dict[str, str]:

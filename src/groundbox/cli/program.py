@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final, cast
 import click
 
 from groundbox.sandbox import languages
+from groundbox.sandbox.files import MOST_BYTES
 from groundbox.sandbox.languages import MOST_SOURCE_BYTES, Mode
 
 LANGUAGES: Final = {
@@ -115,6 +116,9 @@ def hand_over(text: str, *, most_bytes: int | None) -> Handed:
         raise bad("--file", f"{host!r} is neither a file nor a folder")
     if not os.access(host, os.R_OK):
         raise bad("--file", f"{host!r} cannot be read by you")
+    if size > MOST_BYTES:
+        problem = f"{host!r} has {size} bytes, more than the {MOST_BYTES} that are copied"
+        raise bad("--file", f"{problem}; --mount shows it without a copy")
     if most_bytes is not None and size > most_bytes:
         raise bad("--file", f"{host!r} has {size} bytes and --disk-mib allows {most_bytes}; raise --disk-mib")
     if guest.endswith("/"):

@@ -18,7 +18,7 @@ from groundbox.cli import program as programs
 from groundbox.cli import report
 from groundbox.cli.cells import Command, cells, command_in
 from groundbox.cli.ending import ends_tidily
-from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_environ, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_inputs, takes_sandbox
 from groundbox.cli.own import takes_own
 from groundbox.cli.program import Handed, takes_files
 from groundbox.cli.prompt import PipedLines, TypedLines
@@ -70,7 +70,7 @@ _GUEST_FAILED: Final = 1
 @click.option("--rollback", is_flag=True, help="Take a cell that fails back by itself.")
 @takes_own
 @takes_sandbox
-@takes_environ
+@takes_inputs
 @takes_engine
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per cell on stdout, and nothing else.")
 @ends_tidily

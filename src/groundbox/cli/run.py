@@ -14,7 +14,7 @@ from groundbox.cli import own as own_options
 from groundbox.cli import program as programs
 from groundbox.cli import report
 from groundbox.cli.ending import Ended, ends_tidily, say
-from groundbox.cli.options import Asked, naming_options, takes_engine, takes_environ, takes_sandbox
+from groundbox.cli.options import Asked, naming_options, takes_engine, takes_inputs, takes_sandbox
 from groundbox.cli.own import takes_own
 from groundbox.cli.program import Handed, Program, takes_files
 from groundbox.cli.results import Written, check_folder, write, write_file
@@ -47,7 +47,7 @@ WE_FAILED = 3
 @click.option("--trace", type=Path, metavar="F", help="Record what it does, step by step, as JSON Lines.")
 @takes_own
 @takes_sandbox
-@takes_environ
+@takes_inputs
 @takes_engine
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, and nothing else there.")
 @ends_tidily

@@ -14,7 +14,7 @@ from groundbox.cli import program as programs
 from groundbox.cli import report
 from groundbox.cli.ending import Ended, ends_tidily
 from groundbox.cli.interrupts import Heed, run_heeding_signals
-from groundbox.cli.options import Asked, naming_options, takes_environ, takes_sandbox
+from groundbox.cli.options import Asked, naming_options, takes_inputs, takes_sandbox
 from groundbox.cli.results import write_file
 from groundbox.cli.terminal import screens
 from groundbox.cli.wording import worded
@@ -55,7 +55,7 @@ _events = click.IntRange(1, MOST_EVENTS)
     help="Records after which recording ends.",
 )  # fmt: skip
 @takes_sandbox
-@takes_environ
+@takes_inputs
 @ends_tidily
 def trace(
     program: str,

@@ -40,7 +40,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def can_carry_out(asked: Asked, databases: Mapping[str, Any]) -> bool:
     """Whether the engine may take a run; what asks for a weaker wall, or for more of the host, stays here."""
     bounded = all(getattr(asked.limits, field.name) is not None for field in dataclasses.fields(asked.limits))
-    own = databases or asked.waive or asked.network.private_ranges
+    own = databases or asked.waive or asked.mounts or asked.network.private_ranges
     return bounded and asked.backend == NAMESPACES and not own
 
 

@@ -47,6 +47,7 @@ class Plan:
         backend: `namespaces`, `landlock`, `gvisor` or `bare`.
         waive: Layers to leave out, by the names of the steps.
         readable: Host folders that the guest sees read-only at the same path.
+        mounts: Regular files of the host that the guest sees below /inputs: path, place, device and inode.
         uid_base: First host id of the range lent to this template, None when not root.
         landlock_abi: What the probe found.
         private_folder: Landlock backend only: the folder on disk in which workers get theirs.
@@ -55,6 +56,7 @@ class Plan:
     backend: str
     waive: frozenset[str] = frozenset()
     readable: Sequence[str] = ()
+    mounts: Sequence[tuple[str, str, int, int]] = ()
     uid_base: int | None = None
     landlock_abi: int = 0
     private_folder: str = ""

@@ -10,6 +10,7 @@ of its own that shows nothing but its processes.
 import functools
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -17,14 +18,16 @@ from . import kernel
 
 BOX: Final = "/box"
 WORKDIR: Final = "/box/work"
+INPUTS: Final = "/inputs"
+"""Where files of the host are, of a sandbox that is given some."""
 USUAL_WORKDIRS: Final = ("/mnt/data", "/home/user", "/workspace", "/app")
 """Folders that other sandboxes have as their workdir: ChatGPT's, E2B's, and those of agents and of task images."""
 _FOLDERS_IN_BOX: Final = ("work", "tmp", "shm")
 
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT = 1, 2, 4, 8, 32
-_NOSYMFOLLOW: Final = 256
 _BIND, _REC, _PRIVATE = 0x1000, 0x4000, 0x40000
 _DETACH: Final = 2
+_INODES: Final = 2048
 
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _PUBLIC_ETC: Final = (
@@ -55,7 +58,7 @@ _NAMES: Final = {
 _HUGE_PAGES: Final = "/sys/kernel/mm/transparent_hugepage"
 _SIZED_BY_WRITES: Final = (6, 14)
 """From this Linux on, pages of files on a tmpfs have sizes between 4 KiB and 2 MiB, by what is written."""
-_COVERED: Final = ("/tmp", "/work", BOX, "/proc", "/dev")
+_COVERED: Final = ("/tmp", "/work", BOX, INPUTS, "/proc", "/dev")
 _HOMES: Final = ("/mnt", "/media", "/srv", "/opt", "/run", "/tmp")
 
 
@@ -64,12 +67,13 @@ def make_private() -> None:
     kernel.mount(None, "/", None, _REC | _PRIVATE)
 
 
-def build(readable: Sequence[str], *, uids: Iterable[int]) -> str:
+def build(readable: Sequence[str], *, uids: Iterable[int], mounts: Sequence[tuple[str, str, int, int]] = ()) -> str:
     """Build the new root and return the folder that it is mounted on.
 
     Args:
         readable: Absolute host paths to show at the same place, read-only.
         uids: The guests' user ids as they see them, for /etc/passwd.
+        mounts: Regular files to show below INPUTS: path, place there, and the device and inode that it must have.
 
     Raises:
         OSError: A path lies where the sandbox has something of its own, or the kernel refuses a step.
@@ -77,7 +81,7 @@ def build(readable: Sequence[str], *, uids: Iterable[int]) -> str:
     _refuse_what_is_covered(readable)
     base = _mount_point(readable)
     larger_pages()  # as long as /sys is there to be asked
-    kernel.mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=8m,nr_inodes=2k,mode=755")
+    kernel.mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, f"size=8m,nr_inodes={_INODES + 2 * len(mounts)},mode=755")
     for path in (*_SYSTEM, *_PUBLIC_ETC, _FONT_CACHE, *readable):
         _show(base, path)
     _devices(base)
@@ -92,6 +96,8 @@ def build(readable: Sequence[str], *, uids: Iterable[int]) -> str:
     os.symlink("box/work", f"{base}/work")
     os.symlink("../box/shm", f"{base}/dev/shm")
     _link_usual_folders(base)
+    for path, place, device, inode in mounts:
+        _show_file(f"{base}{INPUTS}/{place}", path, device, inode)
     return base
 
 
@@ -112,7 +118,7 @@ def show_host(base: str) -> None:
 
 def readable_trees(readable: Sequence[str]) -> list[str]:
     """The folders and files of the new root that `build` has put there; /proc and BOX are not among them."""
-    paths = (*_SYSTEM, "/etc", "/dev", _FONT_CACHE, *readable)
+    paths = (*_SYSTEM, "/etc", "/dev", _FONT_CACHE, INPUTS, *readable)
     return [path for path in paths if os.path.exists(path) and not os.path.islink(path)]
 
 
@@ -209,6 +215,24 @@ def _show(base: str, path: str) -> None:
         _write(target, "")
     kernel.mount(path, target, None, _BIND | _REC)
     _make_read_only(target)
+
+
+def _show_file(target: str, path: str, device: int, inode: int) -> None:
+    """Mount one regular file, if it is still the one that the host has looked at.
+
+    It is mounted by its descriptor, so that whoever exchanges the path meanwhile exchanges nothing.
+    """
+    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if (found.st_dev, found.st_ino) != (device, inode) or not stat.S_ISREG(found.st_mode):
+            raise OSError(f"{path} is another file than it was when the sandbox was made; make the sandbox again")
+        _write(target, "")
+        kernel.mount(f"/proc/self/fd/{descriptor}", target, None, _BIND)
+    finally:
+        os.close(descriptor)
+    flags = _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | _NOEXEC | _kept_flags(target)
+    kernel.mount(None, target, None, flags)
 
 
 def _make_read_only(target: str) -> None:

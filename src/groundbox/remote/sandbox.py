@@ -46,6 +46,7 @@ _HERE_ONLY: Final = {
     "databases": "are asked from the host that runs the sandbox; ask them from a sandbox of this process",
     "backend": "is the server's to choose",
     "waive": "is the server's to choose",
+    "mounts": "are files of this machine, which a server does not show; copy them by `files`",
 }
 _BUSY_S: Final = 120.0
 _NOTHING_BEGAN: Final = ("no_node", "node_unreachable")

@@ -23,6 +23,7 @@ from groundbox.jail.probe import mend_cgroup
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox import environments, gvisor, languages, private
 from groundbox.sandbox.environments import tracer
+from groundbox.sandbox.mounts import Mount
 from groundbox.sandbox.pool import LARGEST, Checkout, Pool
 from groundbox.sandbox.readahead import Mapped, read_ahead
 from groundbox.sandbox.template import Recipe, Shape, Template
@@ -63,6 +64,7 @@ class Setup:
         waive: Layers that the caller does without, by name.
         hash_seed: PYTHONHASHSEED of the guest, or None for a random one.
         traced: Whether the tracer is loaded already.
+        mounts: Files of the host that guests see (mounts.py). Each set of them is a kind of template.
     """
 
     environment: str = "default"
@@ -73,6 +75,7 @@ class Setup:
     hash_seed: int | None = None
     traced: bool = False
     branching: bool = False
+    mounts: tuple[Mount, ...] = ()
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -84,6 +87,8 @@ class Setup:
         unknown = self.waive - _WAIVABLE
         if unknown:
             raise InvalidArgument("waive", f"{', '.join(sorted(unknown))} is no layer; see `groundbox doctor`")
+        if self.mounts and (self.backend != NAMESPACES or "mount_ns" in self.waive):
+            raise InvalidArgument("mounts", "need the backend namespaces, with its layer mount_ns")
         if self.network != "off" and self.backend != NAMESPACES:
             raise InvalidArgument("network", f"the backend {self.backend} cannot give any; use namespaces")
         if self.branching and (self.backend != NAMESPACES or self.waive):
@@ -313,6 +318,7 @@ class Engine:
             landlock_abi=self._abi,
             hash_seed=setup.hash_seed,
             tracer=str(native or ""),
+            mounts=setup.mounts,
             private_folder="" if setup.backend == NAMESPACES else self._private_folder(),
         )
 

@@ -41,8 +41,11 @@ class AsyncFiles:
         target = check_told_path("path", path)
         content = _content(path, data)
         limit = self._sandbox.limits.disk_bytes
-        if len(content) > MOST_BYTES or (limit is not None and len(content) > limit):
+        if limit is not None and len(content) > limit:
             raise GuestFileError(path, f"{len(content)} bytes do not fit into disk_bytes={limit}")
+        if len(content) > MOST_BYTES:
+            problem = f"has {len(content)} bytes, more than the {MOST_BYTES} that are copied"
+            raise GuestFileError(path, f"{problem}; show it by Sandbox(mounts=…)")
         descriptor = await sealed_beside(content)
         try:
             order = {"op": "put", "path": target, "size": len(content), "mode": mode}

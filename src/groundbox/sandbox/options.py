@@ -14,6 +14,7 @@ from groundbox.jail import NAMESPACES
 
 if TYPE_CHECKING:
     import inspect
+    from os import PathLike
 
     from groundbox.limits import Limits
     from groundbox.network import Network
@@ -126,6 +127,8 @@ class SandboxOptions(TypedDict, total=False):
     """`auto`: a run begins afresh where an earlier one ended the process. None or `never`: it raises SandboxLost."""
     env: Mapping[str, str] | None
     """Environment variables of all its programs."""
+    mounts: Mapping[str, str | PathLike[str]] | None
+    """Files and folders of the host that programs read at `/inputs/NAME`, without a copy."""
 
 
 class OneRunOptions(SandboxOptions, ProgramOptions, total=False):
@@ -157,6 +160,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "aside": False,
     "cwd": None,
     "env": None,
+    "mounts": None,
     "keep_processes": False,
     "last": False,
     "files": None,

@@ -42,6 +42,7 @@ from groundbox.sandbox.feed import Feed
 from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.inspection.inspector import inspected
+from groundbox.sandbox.mounts import checked_mounts
 from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import (
     failure_of,
@@ -110,6 +111,8 @@ class AsyncSandbox:
                 by `undo` and `rollback`, and by a `checkpoint` before anything else.
             undo: How many states before a run are kept, the last ones, for `undo` to go back to.
             rollback: `on_error`: after a run that failed, variables and files are as they were before it.
+            mounts: Names to files and folders of the host, which programs read at `/inputs/NAME` and which are not
+                copied. The first sandbox with them starts a process of its own kind. Not on servers.
             env: Environment variables of all its programs, at most 256 with 64 KiB. They are written to no log.
             restart: `auto` lets a run begin afresh, with the same files, where an earlier one ended the process, and
                 tells so in a warning. None or `never`: such a run raises SandboxLost.
@@ -133,6 +136,7 @@ class AsyncSandbox:
         self._profile = profile = given.get("profile", options.DEFAULTS["profile"])
         self._waive, self._hash_seed = frozenset(given.get("waive", ())), given.get("hash_seed")
         self._host_work = HostWork(given.get("databases", ()))
+        self._mounts = checked_mounts(given.get("mounts"), is_root=os.geteuid() == 0)
         self.environ = checked_variables(given.get("env"))
         self._inspect = given.get("inspect", True)
         self._is_watched = True
@@ -809,6 +813,7 @@ class AsyncSandbox:
             hash_seed=self._hash_seed,
             traced=traced,
             branching=self._branching,
+            mounts=self._mounts,
         )
 
     def _check_open(self) -> None:

@@ -23,6 +23,7 @@ from groundbox.jail.cgroup import Cgroup
 from groundbox.limits import Limits
 from groundbox.sandbox import gvisor
 from groundbox.sandbox.languages import GUEST_PATH
+from groundbox.sandbox.mounts import Mount
 from groundbox.sandbox.report import Ended
 from groundbox.sandbox.threads import run_for_host
 from groundbox.sandbox.worker import START_S, Worker
@@ -65,6 +66,7 @@ class Recipe:
     hash_seed: int | None = None
     tracer: str = ""
     private_folder: str = ""
+    mounts: tuple[Mount, ...] = ()
 
     def __hash__(self) -> int:
         return self._hash
@@ -132,6 +134,7 @@ class Template:
             backend=recipe.backend,
             waive=recipe.waive,
             readable=recipe.readable,
+            mounts=recipe.mounts,
             uid_base=uid_base,
             landlock_abi=recipe.landlock_abi,
             private_folder=recipe.private_folder,

@@ -112,7 +112,8 @@ def _enter_namespaces(plan: enter.Plan) -> None:
         namespaces.unshare(namespaces.NEWNS)
         rootfs.make_private()
         first = credentials.INSIDE_UID
-        base = rootfs.build(plan.readable, uids=range(first, first + credentials.GUESTS if root else first + 1))
+        uids = range(first, first + credentials.GUESTS if root else first + 1)
+        base = rootfs.build(plan.readable, uids=uids, mounts=plan.mounts)
         if "mount_ns" in plan.waive:
             rootfs.show_host(base)
     with _layer("pid_ns"):

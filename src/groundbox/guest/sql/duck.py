@@ -49,6 +49,8 @@ _WITHOUT_ROWS_NAMES: Final = """
     VARIABLE_SET TRANSACTION VACUUM PREPARE
 """
 _WITHOUT_ROWS: Final = frozenset(_WITHOUT_ROWS_NAMES.split())
+_INPUTS = "/inputs"
+"""Where files of the host are, if the sandbox has any (jail/rootfs.py); nothing can be written there."""
 
 
 class DuckDB:
@@ -78,7 +80,7 @@ class DuckDB:
         for setting in (
             "enable_progress_bar = false",
             "temp_directory = ''",
-            f"allowed_directories = ['{folder}']",
+            f"allowed_directories = ['{folder}', '{_INPUTS}']",
             "enable_external_access = false",
             "lock_configuration = true",
         ):
