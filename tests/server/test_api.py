@@ -327,3 +327,92 @@ def running(client):
     """Runs that go on now, by the metrics."""
     lines = client.get("/metrics").text.splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("groundbox_runs_running "))
+
+
+def described(client):
+    return client.get("/v1/openapi.json").json()
+
+
+def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(client):
+    methods = {
+        "/v1/sandboxes": "DELETE, GET, HEAD, POST",
+        "/v1/sandboxes/1/files/a.txt": "DELETE, GET, HEAD, PUT",
+        "/v1/sandboxes/1": "DELETE, GET, HEAD",
+        "/v1/run": "POST",
+        "/v1/keys": "GET, HEAD, POST",
+        "/mcp": "DELETE, GET, HEAD, POST",
+        "/livez": "GET, HEAD",
+    }
+    answers = {path: client.request("PATCH", path) for path in methods}
+
+    assert {path: (answer.status_code, answer.headers["allow"]) for path, answer in answers.items()} == {
+        path: (405, allowed) for path, allowed in methods.items()
+    }
+
+
+def test_every_method_of_the_openapi_document_is_allowed_and_no_other(client):
+    for path, item in described(client)["paths"].items():
+        answer = client.request("PATCH", path.replace("{pid}", "1").replace("{", "").replace("}", ""))
+
+        allowed = {*answer.headers["allow"].split(", ")} - {"HEAD"}
+        assert (answer.status_code, allowed) == (405, {name.upper() for name in item} - {"PARAMETERS"}), path
+
+
+def test_an_environment_that_there_is_not_is_refused_before_a_sandbox_is_made(client):
+    before = len(client.get("/v1/sandboxes").json()["sandboxes"])
+
+    answer = client.post("/v1/sandboxes", json={"environment": "nothing-of-that-name"})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "environment_failed")
+    assert "nothing-of-that-name" in answer.json()["message"]
+    assert len(client.get("/v1/sandboxes").json()["sandboxes"]) == before
+
+
+def test_the_openapi_document_says_what_is_refused(client):
+    document = described(client)
+    schemas = document["components"]["schemas"]
+    run = schemas["RunAsked"]["properties"]
+
+    def without_maximum(schema, path=""):
+        if schema.get("type") == "string" and not {"maxLength", "enum", "contentEncoding"} & schema.keys():
+            yield path
+        for name, inner in schema.get("properties", {}).items():
+            yield from without_maximum(inner, f"{path}.{name}")
+        for name in ("anyOf", "oneOf", "prefixItems"):
+            for inner in schema.get(name, ()):
+                yield from without_maximum(inner, path)
+        for name in ("items", "additionalProperties"):
+            if isinstance(schema.get(name), dict):
+                yield from without_maximum(schema[name], path)
+
+    asked = [name for name in schemas if name.endswith("Asked") or name == "Base64"]
+    unbounded = {f"{name}{path}" for name in asked for path in without_maximum(schemas[name])}
+
+    assert unbounded <= {
+        "RunAsked.stdin",
+        "RunAsked.files",
+        "RunInAsked.stdin",
+        "PathAsked.data",
+        "QuestionAsked.files",
+    } | {
+        "Base64.base64"  # files, whose bound is that of a body
+    }
+    assert run["wall_s"]["anyOf"][0]["exclusiveMinimum"] == 0
+    assert run["hash_seed"]["anyOf"][0] == {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}
+
+
+def test_events_of_a_stream_are_as_the_openapi_document_has_them(client):
+    document = described(client)
+    content = document["paths"]["/v1/run"]["post"]["responses"]["200"]["content"]["text/event-stream"]
+    name = content["schema"]["items"]["$ref"].rpartition("/")[2]
+    known = {
+        each["properties"]["event"]["const"]: each["properties"]["data"]
+        for each in document["components"]["schemas"][name]["oneOf"]
+    }
+    code = "import sys\nprint(1)\nprint(2, file=sys.stderr)\ndisplay({'a': 1})\n3"
+    text = client.post("/v1/run", json={"code": code, "stream": True}).text
+    events = [part.split("\n", 1) for part in text.split("\n\n") if part.startswith("event: ")]
+    sent = [(head.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for head, data in events]
+
+    assert {kind for kind, _ in sent} == {"stdout", "stderr", "display", "end"}
+    assert all(set(known[kind]["required"]) <= data.keys() for kind, data in sent)

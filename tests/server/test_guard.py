@@ -566,7 +566,7 @@ ODD = [
 
 
 def test_odd_values_in_any_place_are_no_fault_of_the_server(guarded):
-    """The OpenAPI document does not describe processes, so that no generator of requests tries them."""
+    """A generator of requests has no process that lives."""
     made = json.loads(asked(guarded, "POST", "/v1/sandboxes", body=b"{}")[2])
     box = f"/v1/sandboxes/{made['sandbox_id']}"
     asked(guarded, "POST", f"{box}/run", body=b'{"code": "1"}')

@@ -252,6 +252,8 @@ class Api:
         async def work() -> dict[str, Any]:
             with self._service.errors():
                 options = schemas.of_sandbox(asked)
+                if asked.environment is not None:
+                    await asyncio.to_thread(environments.get, asked.environment)  # a run would find out later
             held = self._service.create(
                 key, wire=_WIRE, labels=asked.labels, idle_s=asked.idle_s, total_s=asked.total_s, **options
             )

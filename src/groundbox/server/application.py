@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
 
 from groundbox.agent.messages import Model
 from groundbox.sandbox.telemetry import under_caller
@@ -105,7 +105,7 @@ def application(
             Refused: _refused(service),
             ClientGone: _gone,
             ClientDisconnect: _gone,
-            HTTPException: _http_refused(sorted({*installed()} - {*protocols})),
+            HTTPException: _http_refused(routes, sorted({*installed()} - {*protocols})),
             Exception: _failed,
         },
     )
@@ -179,8 +179,11 @@ async def _gone(request: Request, error: Exception) -> Response:
     return Response(status_code=499)
 
 
-def _http_refused(off: Sequence[str]) -> Any:
-    """Return the handler of paths and methods that do not exist. `off` are protocols that are not switched on."""
+def _http_refused(routes: Sequence[BaseRoute], off: Sequence[str]) -> Any:
+    """Return the handler of paths and methods that do not exist. `off` are protocols that are not switched on.
+
+    `Allow` of a 405 has the methods of all routes of the path: each has one method here, and Starlette names the first.
+    """
     hint = f"; protocols that are off: {', '.join(off)} (groundbox serve --protocol NAME)" if off else ""
 
     async def handle(request: Request, error: Exception) -> Response:
@@ -188,6 +191,12 @@ def _http_refused(off: Sequence[str]) -> Any:
         is_unknown = error.status_code == 404
         message = f"{error.detail}{hint}" if is_unknown else str(error.detail)
         refused = Refused(error.status_code, "not_found" if is_unknown else "bad_request", message)
-        return json_reply(refused.to_dict(), error.status_code, error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            there = (
+                each for each in routes if isinstance(each, Route) and each.matches(request.scope)[0] != Match.NONE
+            )
+            headers["Allow"] = ", ".join(sorted({method for each in there for method in each.methods or ()}))
+        return json_reply(refused.to_dict(), error.status_code, headers)
 
     return handle

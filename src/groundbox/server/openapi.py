@@ -11,7 +11,7 @@ import msgspec
 from starlette.routing import BaseRoute, Route
 
 from groundbox.execution import Execution
-from groundbox.server import schemas
+from groundbox.server import processes, schemas
 from groundbox.server.protocol import WireProtocol
 from groundbox.version import own_version
 
@@ -26,11 +26,18 @@ _BODIES: Final = (
     schemas.PathAsked,
     schemas.KeyAsked,
     schemas.QuestionAsked,
+    processes.StartAsked,
+    processes.SignalAsked,
+    processes.ResizeAsked,
 )
-_IN_PATHS: Final = ("sandbox_id", "checkpoint_id", "execution_id", "conversation_id", "key_id", "path", "stream")
+_IN_PATHS: Final = ("sandbox_id", "checkpoint_id", "execution_id", "conversation_id", "key_id", "path", "stream", "pid")
 _ANY: Final[dict[str, Any]] = {"type": "object"}
 _ID: Final = {"type": "string", "pattern": "^[0-9a-zA-Z_-]{1,64}$"}
-_PATH: Final = {"type": "string", "minLength": 1}
+_PATHS_NAMES: Final[dict[str, dict[str, Any]]] = {
+    "path": {"type": "string", "minLength": 1, "maxLength": 4096},
+    "stream": {"enum": ["stdout", "stderr"]},
+    "pid": {"type": "integer", "minimum": 1},
+}
 _BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _REFUSALS: Final = {
     "400": "The request cannot be meant; nothing ran.",
@@ -55,8 +62,8 @@ def document() -> dict[str, Any]:
     ref: dict[str, Any] = {"$ref": "#/components/schemas/Execution"}
     box = "/v1/sandboxes/{sandbox_id}"
     run = "/v1/executions/{execution_id}"
-    stream = {"text/event-stream": {"schema": {"type": "string"}}}
-    executed = {"application/json": {"schema": ref}, **stream}
+    components |= _events()
+    executed = {"application/json": {"schema": ref}, **_stream("RunEvent")}
     example = {"code": "print(6 * 7)"}
     heartbeat = _query("heartbeat_s", {"type": "number", "minimum": 1, "maximum": 3600}, "Blanks before a late reply.")
     paths: dict[str, dict[str, Any]] = {
@@ -139,7 +146,53 @@ def document() -> dict[str, Any]:
             "get": _operation(
                 "hold",
                 "Keep it for as long as this stream is read, however idle; when the stream ends, it is closed.",
-                stream,
+                _stream(None),
+            )
+        },
+        f"{box}/processes": {
+            "get": _operation("list_processes", "List the processes that were started and live.", _json(_ANY)),
+            "post": _operation(
+                "start_process",
+                "Start a program that goes on beside runs.",
+                _json(_ANY),
+                body["StartAsked"],
+                {"command": "python server.py"},
+                status="201",
+            ),
+        },
+        box + "/processes/{pid}": {
+            "get": _operation(
+                "show_process",
+                "Describe a process, and how it ended.",
+                _json(_ANY),
+                queries=[_query("wait_s", {"type": "number", "minimum": 0}, "How long to wait for its end.")],
+            )
+        },
+        box + "/processes/{pid}/output": {
+            "get": _operation("follow_process", "Follow the output of a process.", _stream("ProcessEvent"))
+        },
+        box + "/processes/{pid}/stdin": {
+            "post": _operation(
+                "write_to_process",
+                "Write to the standard input of a process.",
+                status="204",
+                raw=True,
+                queries=[_query("close", {"type": "string"}, "Close it afterwards, if this is not empty.")],
+            )
+        },
+        box + "/processes/{pid}/signal": {
+            "post": _operation(
+                "signal_process", "Send a signal to a process.", None, body["SignalAsked"], {"signal": 15}, status="204"
+            )
+        },
+        box + "/processes/{pid}/resize": {
+            "post": _operation(
+                "resize_terminal",
+                "Give the terminal of a process another size.",
+                None,
+                body["ResizeAsked"],
+                {"rows": 40, "columns": 120},
+                status="204",
             )
         },
         f"{box}/files": {"get": _operation("list_files", "List the files of the workdir.", _json(_ANY))},
@@ -226,7 +279,9 @@ def document() -> dict[str, Any]:
             "get": _operation("read_conversation", "Read a conversation with its events.", _json(_ANY))
         },
         "/v1/conversations/{conversation_id}/events": {
-            "get": _operation("follow_conversation", "Follow a conversation: its events as they come.", stream)
+            "get": _operation(
+                "follow_conversation", "Follow a conversation: its events as they come.", _stream("ConversationEvent")
+            )
         },
         "/v1/conversations/{conversation_id}/cancel": {
             "post": _operation("cancel_conversation", "Call a conversation off.", _json(_ANY))
@@ -243,7 +298,7 @@ def document() -> dict[str, Any]:
     }
     for path, item in paths.items():
         item["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": _PATH if name == "path" else _ID}
+            {"name": name, "in": "path", "required": True, "schema": _PATHS_NAMES.get(name, _ID)}
             for name in _IN_PATHS
             if f"{{{name}}}" in path
         ]
@@ -345,6 +400,40 @@ def _label() -> dict[str, Any]:
 
 def _execution() -> dict[str, Any]:
     return {**Execution.__get_pydantic_json_schema__(None, None), "description": "docs/results.md tells each key."}
+
+
+def _stream(events: str | None) -> dict[str, Any]:
+    """Server-sent events of this schema; None for comments alone. A line `event:` is the name, a line `data:` JSON."""
+    items: dict[str, Any] = {"type": "string"} if events is None else {"$ref": f"#/components/schemas/{events}"}
+    return {"text/event-stream": {"schema": {"type": "array", "items": items}}}
+
+
+def _events() -> dict[str, Any]:
+    """Schemas of events, by the name of their stream."""
+    text = _object(text={"type": "string"})
+    whole = {"$ref": "#/components/schemas/Execution"}
+    failed = {"failed": {"$ref": "#/components/schemas/Refusal"}}
+    run = {
+        "stdout": text,
+        "stderr": text,
+        "clear": text,
+        "display": _object(display={"type": "object", "description": "Representations by their media types."}),
+        "end": _object(execution=whole),
+    }
+    data = _object(base64={"type": "string", "contentEncoding": "base64"})
+    number = {"type": ["integer", "null"]}
+    process = {"stdout": data, "stderr": data, "pty": data, "exit": _object(code=number, signal=number)}
+    told = {"type": "object", "properties": {"event": {"type": "string"}}, "required": ["event"]}
+    conversation = dict.fromkeys(("replied", "started", "observed", "noticed", "ended"), told)
+    streams = {"RunEvent": run, "ProcessEvent": process, "ConversationEvent": conversation}
+    return {
+        name: {"oneOf": [_object(event={"const": kind}, data=each) for kind, each in {**kinds, **failed}.items()]}
+        for name, kinds in streams.items()
+    }
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def _refusal() -> dict[str, Any]:
