@@ -20,6 +20,7 @@ from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.execution import Event, Execution, Warning
 from groundbox.sandbox import environments, languages
 from groundbox.server import bodies, openapi, schemas
+from groundbox.server.keeping import size_of
 from groundbox.server.keys import Key
 from groundbox.server.records import Record, search
 from groundbox.server.refusals import Refused, not_found
@@ -34,7 +35,7 @@ from groundbox.server.replies import (
     with_blanks,
 )
 from groundbox.server.sandboxes import Held
-from groundbox.server.service import Ran, Service, size_of
+from groundbox.server.service import Ran, Service
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from groundbox.errors import SandboxClosed
 from groundbox.sandbox.branching import MOST_FORKS, check_count
 from groundbox.server import bodies, schemas
 from groundbox.server.keys import Key
-from groundbox.server.refusals import not_found
+from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import json_reply
 from groundbox.server.sandboxes import Held, KeptCheckpoint
 from groundbox.server.service import Service
@@ -144,7 +144,17 @@ class Branches:
                 for box in boxes:
                     await box.close()
                 raise SandboxClosed
-            return [sandboxes.add_fork(held, box, wire=_WIRE) for box in boxes]
+            made: list[Held] = []
+            try:
+                for box in boxes:
+                    made.append(sandboxes.add_fork(held, box, wire=_WIRE))
+            except Refused:
+                for each in made:
+                    await sandboxes.close(each)
+                for box in boxes[len(made) :]:
+                    await box.close()
+                raise
+            return made
 
     async def _reply(self, request: Request, work: _Work, status: int = 200) -> Response:
         """The reply to a request, carried out once for each `Idempotency-Key`."""

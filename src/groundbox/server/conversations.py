@@ -31,11 +31,12 @@ from groundbox.agent.turn import Bounds
 from groundbox.errors import GroundboxError
 from groundbox.execution import Execution
 from groundbox.server import schemas
+from groundbox.server.keeping import size_of
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found, refusal_of
 from groundbox.server.replies import SSE, Streamed, event, json_reply
 from groundbox.server.sandboxes import Held
-from groundbox.server.service import Service, size_of
+from groundbox.server.service import Service
 
 logger = logging.getLogger(__name__)
 

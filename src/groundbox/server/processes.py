@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from groundbox.sandbox.process import AsyncProcess, Exit
 from groundbox.server import bodies, schemas
+from groundbox.server.keeping import size_of
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import SSE, Streamed, attended, event, json_reply
 from groundbox.server.sandboxes import Held
@@ -30,6 +31,7 @@ from groundbox.server.service import Service
 _ENDED: Final = "v1.ended"
 _LISTENING: Final = "v1.listening"
 _MOST_ENDED: Final = 64
+_MOST_ENDED_BYTES: Final = 64 * 1024
 _MOST_STDIN_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -204,8 +206,10 @@ class Processes:
         held, pid = self._held(request), request.path_params["pid"]
         known: dict[int, AsyncProcess] = held.state.setdefault(_ENDED, {})
         known.update(held.box.processes)
-        while len(known) > _MOST_ENDED + len(held.box.processes):
-            known.pop(next(each for each in known if each not in held.box.processes))
+        ended = [each for each in known if each not in held.box.processes]
+        size_bytes = sum(size_of(known[each].command) for each in ended)
+        while ended and (len(ended) > _MOST_ENDED or size_bytes > _MOST_ENDED_BYTES):
+            size_bytes -= size_of(known.pop(ended.pop(0)).command)
         process = known.get(pid)
         if process is None:
             raise not_found("process")

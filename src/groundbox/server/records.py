@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.execution import Execution
+from groundbox.server.keeping import Ledger, size_of
 from groundbox.server.keys import Key
-from groundbox.server.refusals import not_found
+from groundbox.server.refusals import Refused, not_found
 
 _PAGE: Final = 1 << 20
 _RECORD_BYTES: Final = 8 * 1024
 _TRACE_RECORD_BYTES: Final = 512
+_DISPLAY_BYTES: Final = 512
+_TOOL_CALL_BYTES: Final = 1024
+_FILE_BYTES: Final = 1024
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,22 +54,28 @@ class Records:
     """Bounded by number, by memory and by age. The oldest go first, of the key that has the most of what there is too
     much of, so that a key's flood drives out none of another key's."""
 
-    def __init__(self, *, most: int, most_bytes: int, kept_s: float) -> None:
+    def __init__(self, *, most: int, most_bytes: int, kept_s: float, ledger: Ledger | None = None) -> None:
         self._most, self._most_bytes, self._kept_s = most, most_bytes, kept_s
+        self._ledger = ledger or Ledger(lambda: most_bytes)
+        self._ledger.forget_by(self._forget_oldest)
         self._records: dict[str, Record] = {}
         self._of_keys: dict[str, _OfKey] = {}
         self._bytes = 0
 
     def add(self, key: Key, execution: Execution, sandbox_id: str, source: str) -> Record:
-        """Keep one."""
+        """Keep one, unless it is larger than what one key may keep."""
         record = Record(
             key_id=key.id,
             sandbox_id=sandbox_id,
             source=source,
             execution=execution,
             ended=time.time(),
-            size_bytes=_size(execution) + len(source),
+            size_bytes=_size(execution) + sys.getsizeof(source) - sys.getsizeof(""),
         )
+        try:
+            self._ledger.take(key.id, record.size_bytes, "result")
+        except Refused:
+            return record
         self._records[execution.execution_id] = record
         of_key = self._of_keys.setdefault(key.id, _OfKey())
         of_key.records[execution.execution_id] = record
@@ -110,6 +121,13 @@ class Records:
             del self._of_keys[key_id]
         del self._records[execution_id]
         self._bytes -= record.size_bytes
+        self._ledger.give_back(key_id, record.size_bytes)
+
+    def _forget_oldest(self, key_id: str) -> bool:
+        if key_id not in self._of_keys:
+            return False
+        self._drop_oldest(key_id)
+        return True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,12 +189,18 @@ def _matches(output: Any, text: bytes, line_chars: int) -> Iterator[Found]:
 
 def _size(execution: Execution) -> int:
     """Memory of an execution, about: texts, displays, its whole output, its trace, and the bytes of its files."""
-    size = _RECORD_BYTES + len(execution.stdout) + len(execution.stderr)
-    for bundle in [*(each.data for each in execution.displays), execution.value or {}]:
-        size += sum(len(bundle[kind]) if isinstance(bundle[kind], str) else 4096 for kind in bundle)
+    size = _RECORD_BYTES + sys.getsizeof(execution.stdout) + sys.getsizeof(execution.stderr)
+    for display in execution.displays:
+        size += _DISPLAY_BYTES + size_of(display.data) + len(display.preview or b"")
+    if execution.value is not None:
+        size += size_of({kind: execution.value[kind] for kind in execution.value})
+    if execution.tool_calls is not None:
+        size += _TOOL_CALL_BYTES * len(execution.tool_calls.calls)
     outputs: Mapping[str, Any] = execution.outputs
     for handle in outputs.values():
         size += handle.total_bytes - handle.lost_bytes
     if execution.trace is not None:
         size += _TRACE_RECORD_BYTES * len(execution.trace.records)
-    return size + sum(each.size_bytes + len(each.preview or b"") for each in execution.artifacts.values())
+    for path, each in execution.artifacts.items():
+        size += _FILE_BYTES + 2 * sys.getsizeof(path) + each.size_bytes + len(each.preview or b"")
+    return size

@@ -18,6 +18,7 @@ from groundbox.errors import InvalidArgument
 from groundbox.execution import Warning
 from groundbox.sandbox.branching import Checkpoint
 from groundbox.sandbox.sandbox import AsyncSandbox, is_branching, load_of
+from groundbox.server.keeping import Ledger, size_of
 from groundbox.server.keys import Key, Keys
 from groundbox.server.refusals import Refused, not_found, shutting_down
 from groundbox.server.settings import Settings
@@ -30,6 +31,7 @@ _SWEEP_S: Final = 1.0
 _MOST_LABELS: Final = 64
 _MOST_LABEL_CHARS: Final = 1024
 _MOST_WAITING: Final = 64
+_SANDBOX_BYTES: Final = 16 * 1024
 _MOST_RATES: Final = 10_000
 _RATE_OF_ONE_KEY: Final = 7 / 8
 
@@ -70,6 +72,7 @@ class Held:
         turn: Held by the run that goes on.
         checkpoints: Those that requests have taken, by their ids: 32 hexadecimal digits, 128 of them random bits.
         own_checkpoints: How many it may keep by itself, before its runs.
+        kept_bytes: Memory of what the server keeps for it, about, as its key's budget counts it.
         notes: Of what happened to it beside its runs; warnings of the next one.
     """
 
@@ -92,6 +95,7 @@ class Held:
     checkpoints: dict[str, KeptCheckpoint] = dataclasses.field(default_factory=dict)
     own_checkpoints: int = 0
     notes: list[Warning] = dataclasses.field(default_factory=list)
+    kept_bytes: int = 0
 
     @property
     def left_s(self) -> float:
@@ -164,8 +168,9 @@ class Sandboxes:
         given_id: The id of what the current request makes, where a gateway has chosen it.
     """
 
-    def __init__(self, settings: Settings, keys: Keys) -> None:
+    def __init__(self, settings: Settings, keys: Keys, ledger: Ledger | None = None) -> None:
         self._settings, self._keys = settings, keys
+        self._ledger = ledger or Ledger(lambda: settings.kept_bytes)
         self._held: dict[str, Held] = {}
         self.tag = ""
         self.is_ending = False
@@ -263,6 +268,7 @@ class Sandboxes:
         wire: str,
         sandbox_id: str | None = None,
         own_checkpoints: int = 0,
+        kept_bytes: int = 0,
     ) -> Held:
         """Keep a sandbox. Nothing of it is started yet.
 
@@ -272,6 +278,7 @@ class Sandboxes:
                 not, it is closed by this alone.
             sandbox_id: A name of a wire's own making, which must not be guessable; by default a new one.
             own_checkpoints: How many it may keep by itself.
+            kept_bytes: Memory of what is kept for it beside its labels, about.
 
         Raises:
             InvalidArgument: Labels or times cannot be meant.
@@ -295,7 +302,7 @@ class Sandboxes:
         )
         if held.id in self._held:
             raise Refused(409, "exists", "there is a sandbox of that id already")
-        return self._keep(held)
+        return self._keep(held, kept_bytes)
 
     def new_id(self) -> str:
         """An id that nobody can guess, of hexadecimal digits: 128 random bits after the tag; or that of `given_id`."""
@@ -315,9 +322,27 @@ class Sandboxes:
             used=time.monotonic(),
             own_checkpoints=origin.own_checkpoints,
         )
-        return self._keep(fork)
+        return self._keep(fork, origin.kept_bytes)
 
-    def _keep(self, held: Held) -> Held:
+    def keep(self, held: Held, size_bytes: int, what: str) -> None:
+        """Count bytes that are kept for a sandbox until `forget`, or until it is closed.
+
+        Raises:
+            Refused: 429, its key makes the server keep too much.
+        """
+        if held.closed:
+            raise Refused(410, "sandbox_closed", "this sandbox has been closed")
+        self._ledger.take(held.key_id, size_bytes, what)
+        held.kept_bytes += size_bytes
+
+    def forget(self, held: Held, size_bytes: int) -> None:
+        """Give back bytes that are kept for a sandbox no longer. Nothing happens if it has been closed."""
+        size_bytes = min(size_bytes, held.kept_bytes)
+        held.kept_bytes -= size_bytes
+        self._ledger.give_back(held.key_id, size_bytes)
+
+    def _keep(self, held: Held, kept_bytes: int) -> Held:
+        self.keep(held, _SANDBOX_BYTES + size_of(dict(held.labels)) + kept_bytes, "sandbox")
         self._held[held.id] = held
         self._keys.usage(held.key_id).sandboxes += 1
         return held
@@ -365,6 +390,7 @@ class Sandboxes:
         held.closed = True
         self._held.pop(held.id, None)
         self._keys.usage(held.key_id).sandboxes -= 1
+        self.forget(held, held.kept_bytes)
         try:
             for call in held.on_close:
                 call()

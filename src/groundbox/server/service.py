@@ -8,6 +8,7 @@ forget it.
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -28,12 +29,14 @@ from groundbox.sandbox.process import AsyncProcess
 from groundbox.sandbox.sandbox import AsyncSandbox, is_closed, seed_of
 from groundbox.server.audit import AuditLog
 from groundbox.server.eventloop import keep_measuring
+from groundbox.server.keeping import Ledger, size_of
 from groundbox.server.keys import Key, Keys
 from groundbox.server.metrics import Metrics
 from groundbox.server.records import Records
 from groundbox.server.refusals import Refused, refusal_of, shutting_down
 from groundbox.server.sandboxes import Held, Sandboxes
 from groundbox.server.settings import Settings
+from groundbox.server.shares import most_of_one_key
 from groundbox.server.turns import Turns
 from groundbox.tools import Tools
 
@@ -46,6 +49,8 @@ _SANDBOX: Final = frozenset(
 """Arguments of a sandbox that a request may choose; tools are a wire's own."""
 _OF_ENDED_SANDBOXES: Final = frozenset(("sandbox_closed", "sandbox_lost", "sandbox_busy", "process_error"))
 _LINGER_S: Final = 1.1
+_REPLY_BYTES: Final = 1024
+_PROCESS_BYTES: Final = 8 * 1024
 _MOST_SEEDS: Final = 4
 """Hash seeds that sandboxes of one key have at once: each takes a template of its own, of up to 250 MiB."""
 
@@ -74,7 +79,6 @@ class Service:
     def __init__(self, settings: Settings, keys: Keys, *, audit: AuditLog | None = None) -> None:
         self.settings, self.keys, self.audit = settings, keys, audit
         self.metrics = Metrics()
-        self.sandboxes = Sandboxes(settings, keys)
         self.turns = Turns(
             at_once=settings.runs_at_once,
             queue_length=settings.queue_length,
@@ -83,12 +87,15 @@ class Service:
         )
         # One that is kept may hold two descriptors, of output that lies on the disk.
         most = min(settings.kept_executions, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
-        self.records = Records(most=most, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
-        self.replies = Replies(settings.replayed_s)
+        self.ledger = Ledger(lambda: most_of_one_key(settings.kept_bytes) if keys.is_shared else settings.kept_bytes)
+        self.records = Records(most=most, most_bytes=settings.kept_bytes, kept_s=settings.kept_s, ledger=self.ledger)
+        self.sandboxes = Sandboxes(settings, keys, self.ledger)
+        self.replies = Replies(settings.replayed_s, ledger=self.ledger)
         self._seeded: weakref.WeakKeyDictionary[AsyncSandbox, str] = weakref.WeakKeyDictionary()
         self.problem = "the server is starting"
         self.is_ending = self._is_killing = False
         self._working: set[AsyncSandbox] = set()
+        self._waiting: set[asyncio.Task[None]] = set()
         self.begun = time.time()
         self.runs = 0
         self._watch()
@@ -212,11 +219,13 @@ class Service:
         idle_s: float | None = None,
         total_s: float | None = None,
         sandbox_id: str | None = None,
+        kept_bytes: int = 0,
         **options: Any,
     ) -> Held:
         """Make a sandbox that stays. Its process is taken from the pool at its first use.
 
         Args:
+            kept_bytes: Memory of what a wire keeps for it, about.
             options: Arguments of AsyncSandbox that requests may choose.
 
         Raises:
@@ -231,9 +240,12 @@ class Service:
             box = self._made(key, options, {})
             own = (options.get("undo") or 0) + (options.get("rollback") is not None)
             self.sandboxes.check_checkpoints(key, own)
+            if isinstance(network := options.get("network"), Network):
+                kept_bytes += size_of(_plain(network))
             return self.sandboxes.add(
                 key,
                 box,
+                kept_bytes=kept_bytes,
                 labels=labels,
                 idle_s=idle_s,
                 total_s=total_s,
@@ -302,22 +314,38 @@ class Service:
             Refused: It was not started.
         """
         told: dict[str, Any] = {}
+        size_bytes = _PROCESS_BYTES + size_of([command, options.get("env"), options.get("cwd"), options.get("tag")])
         with held.in_use() as box:
             async with self._turn_in(key, held, waits=not box.takes_orders):
                 try:
-                    process = await box.start(command, **options)
+                    self.sandboxes.keep(held, size_bytes, "process")
+                    try:
+                        process = await box.start(command, **options)
+                    except BaseException:
+                        self.sandboxes.forget(held, size_bytes)
+                        raise
                 except Exception as error:
                     refused = self._refusal(error)
                     told["outcome"] = refused.code
                     raise refused from error
                 else:
                     told |= {"outcome": "started", "pid": process.pid}
+                    self._forget_when_ended(held, process, size_bytes)
                     return process
                 finally:
                     if self.audit is not None:
                         text = command if isinstance(command, str) else "\0".join(command)
                         facts = _asked(key, held, held.wire, text)
                         self.audit.write("process", {"outcome": "abandoned", **facts, **told})
+
+    def _forget_when_ended(self, held: Held, process: AsyncProcess, size_bytes: int) -> None:
+        async def wait() -> None:
+            await process.wait()
+            self.sandboxes.forget(held, size_bytes)
+
+        task = asyncio.create_task(wait())
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
 
     @contextlib.asynccontextmanager
     async def branching(self, key: Key, held: Held, act: str) -> AsyncIterator[dict[str, Any]]:
@@ -548,6 +576,9 @@ class Service:
         metrics = self.metrics
         metrics.watch("groundbox_sandboxes", "Sandboxes that live now.", lambda: len(self.sandboxes))
         metrics.watch("groundbox_checkpoints", "Checkpoints that are kept now.", lambda: self.sandboxes.checkpoints)
+        metrics.watch(
+            "groundbox_kept_bytes", "Memory of what is kept for keys, about.", lambda: self.ledger.total_bytes
+        )
         metrics.watch("groundbox_runs_running", "Runs that go on now.", lambda: self.turns.running)
         metrics.watch("groundbox_runs_waiting", "Runs that wait for a turn.", lambda: self.turns.waiting)
         metrics.watch("groundbox_started_seconds", "When this server was started.", lambda: self.begun)
@@ -575,10 +606,20 @@ class Replies:
     that one goes away. A refusal by 429 or 5xx is not kept: nothing ran, and the next attempt may.
     """
 
-    def __init__(self, kept_s: float, *, most: int = 10_000, most_bytes: int = 256 * 1024 * 1024) -> None:
+    def __init__(
+        self,
+        kept_s: float,
+        *,
+        most: int = 10_000,
+        most_bytes: int = 256 * 1024 * 1024,
+        ledger: Ledger | None = None,
+    ) -> None:
         self._kept_s, self._most, self._most_bytes = kept_s, most, most_bytes
+        self._ledger = ledger or Ledger(lambda: most_bytes)
+        self._ledger.forget_by(self._forget_oldest)
         self._replies: dict[tuple[str, str], _Reply] = {}
-        self._bytes = 0
+        self._of_keys: dict[str, dict[str, _Reply]] = {}
+        self._bytes: collections.Counter[str] = collections.Counter()
 
     async def once(self, key: Key, name: str | None, request: bytes, work: Callable[[], Awaitable[Any]]) -> Any:
         """The reply to this request of this name, made by `work` if there is none yet.
@@ -596,6 +637,7 @@ class Replies:
         if reply is None:
             task = asyncio.ensure_future(_waited(work()))
             reply = self._replies[key.id, name] = _Reply(time.monotonic(), digest, task)
+            self._of_keys.setdefault(key.id, {})[name] = reply
             task.add_done_callback(functools.partial(self._ended, (key.id, name), reply))
         elif reply.digest != digest:
             raise Refused(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
@@ -606,7 +648,7 @@ class Replies:
             reply.waiting -= 1
             if not reply.waiting and not reply.task.done():
                 if self._replies.get((key.id, name)) is reply:
-                    del self._replies[key.id, name]
+                    self._forget(key.id, name)
                 reply.task.cancel()
                 await asyncio.wait((reply.task,))
         told = reply.task.result()
@@ -619,30 +661,57 @@ class Replies:
             return
         told = None if task.cancelled() or task.exception() is not None else task.result()
         if told is None or (isinstance(told, Refused) and (told.status >= 500 or told.status == 429)):
-            del self._replies[name]
+            self._forget(*name)
             return
-        reply.size_bytes = size_of(told)
-        self._bytes += reply.size_bytes
+        key_id, size_bytes = name[0], size_of(told) + _REPLY_BYTES
+        try:
+            self._ledger.take(key_id, size_bytes, "Idempotency-Key")
+        except Refused:  # a repetition runs it again, which is better than to keep what is too much
+            self._forget(*name)
+            return
+        reply.size_bytes = size_bytes
+        self._bytes[key_id] += size_bytes
         self._drop_old()
 
     def _drop_old(self) -> None:
-        """Forget what is too old, and the oldest of what is too much; what still goes on stays.
+        """Forget what is too old, and of what is too much the oldest of the key that has most of it.
 
-        It is called twice for each request, so no more is looked at than is forgotten or still goes on.
+        What still goes on stays. It is called twice for each request, so no more is looked at than is forgotten or
+        still goes on.
         """
         before = time.monotonic() - self._kept_s
-        number, size_bytes = len(self._replies), self._bytes
-        dropped = []
+        old = []
         for name, reply in self._replies.items():
-            if reply.begun >= before and number <= self._most and size_bytes <= self._most_bytes:
+            if reply.begun >= before:
                 break
             if reply.task.done():
-                dropped.append(name)
-                number -= 1
-                size_bytes -= reply.size_bytes
-        for name in dropped:
-            del self._replies[name]
-        self._bytes = size_bytes
+                old.append(name)
+        for name in old:
+            self._forget(*name)
+        while len(self._replies) > self._most:
+            if not self._forget_oldest(max(self._of_keys, key=lambda each: len(self._of_keys[each]))):
+                break
+        while self._bytes.total() > self._most_bytes:
+            if not self._forget_oldest(max(self._bytes, key=lambda each: self._bytes[each])):
+                break
+
+    def _forget_oldest(self, key_id: str) -> bool:
+        """Forget the oldest reply of a key that is complete. Returns False if there is none."""
+        for name, reply in self._of_keys.get(key_id, {}).items():
+            if reply.task.done():
+                self._forget(key_id, name)
+                return True
+        return False
+
+    def _forget(self, key_id: str, name: str) -> None:
+        reply = self._replies.pop((key_id, name))
+        own = self._of_keys[key_id]
+        del own[name]
+        if not own:
+            del self._of_keys[key_id]
+        if reply.size_bytes:
+            self._bytes[key_id] -= reply.size_bytes
+            self._ledger.give_back(key_id, reply.size_bytes)
 
 
 async def _waited(work: Awaitable[Any]) -> Any:
@@ -653,15 +722,8 @@ async def _waited(work: Awaitable[Any]) -> Any:
         return refused.again()
 
 
-def size_of(value: Any) -> int:
-    """Memory of plain data, about, in bytes."""
-    if isinstance(value, str | bytes):
-        return 64 + len(value)
-    if isinstance(value, Mapping):
-        return 64 + sum(size_of(name) + size_of(each) for name, each in value.items())
-    if isinstance(value, list | tuple):
-        return 64 + sum(map(size_of, value))
-    return 32
+def _plain(network: Network) -> dict[str, Any]:
+    return {"allow": list(network.allow), "headers": {host: dict(each) for host, each in network.headers.items()}}
 
 
 def _asker(key: Key, held: Held | None, wire: str) -> dict[str, Any]:

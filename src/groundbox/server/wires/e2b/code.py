@@ -24,6 +24,7 @@ from starlette.routing import Route
 from groundbox.execution import CHART, Event, Execution
 from groundbox.sandbox import languages
 from groundbox.server import bodies
+from groundbox.server.keeping import size_of
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import NDJSON, Streamed, json_reply, line
@@ -147,6 +148,11 @@ class Context:
     is_usual: bool = False
     runs: int = 0
 
+    @property
+    def size_bytes(self) -> int:
+        """Memory of it in this process, about."""
+        return 1024 + size_of(self.cwd)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return {"id": self.id, "language": _LANGUAGES.get(self.language, self.language), "cwd": self.cwd}
@@ -227,6 +233,7 @@ class Code:
                 entered = await box.run(source, **_within(context))
             if entered.error is not None:
                 raise Refused(400, "invalid_argument", f"cwd: {entered.error.message}")
+        self._service.sandboxes.keep(held, context.size_bytes, "context")
         state.contexts[context.id] = context
         return json_reply(context.to_dict())
 
@@ -240,7 +247,8 @@ class Code:
         _, held, state = asked_for(self._service, request)
         context = _known(state, request.path_params["context_id"])
         await self._forget(held, state, context)
-        del state.contexts[context.id]
+        if state.contexts.pop(context.id, None) is not None and not context.is_usual:
+            self._service.sandboxes.forget(held, context.size_bytes)
         return Response(status_code=204)
 
     async def restart(self, request: Request) -> Response:

@@ -18,6 +18,7 @@ from groundbox.errors import InvalidArgument
 from groundbox.limits import Limits, MiB
 from groundbox.network import Network
 from groundbox.server import bodies
+from groundbox.server.keeping import size_of
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import json_reply
@@ -125,7 +126,10 @@ class Control:
         if template.warning:
             state.notes.append(template.warning)
         with_usual_contexts(state)
-        held = self._service.create(key, wire=WIRE, labels=asked.metadata, total_s=timeout_s, **options)
+        kept_bytes = size_of({"": state.template, **state.envs})
+        held = self._service.create(
+            key, wire=WIRE, labels=asked.metadata, total_s=timeout_s, kept_bytes=kept_bytes, **options
+        )
         held.state[WIRE] = state
         held.box.use_aide()
         return held

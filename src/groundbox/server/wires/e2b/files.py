@@ -12,6 +12,7 @@ import errno
 import posixpath
 import secrets
 import stat
+import sys
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, TypeVar
@@ -31,7 +32,7 @@ from groundbox.server import bodies
 from groundbox.server.api import download
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import json_reply
-from groundbox.server.sandboxes import Held
+from groundbox.server.sandboxes import Held, Sandboxes
 from groundbox.server.schemas import Path, Word, read
 from groundbox.server.service import Service
 from groundbox.server.wires.e2b.access import HOME, DataRoute, State, asked_for, path_of
@@ -44,6 +45,7 @@ _MOST_ENTRIES: Final = 10_000
 _MOST_WATCHERS: Final = 16
 _MOST_EVENTS: Final = 10_000
 _LOOK_S: Final = 0.5
+_SEEN_BYTES: Final = 512
 _USER: Final = "guest"
 _TYPES: Final = {"file": "FILE_TYPE_FILE", "folder": "FILE_TYPE_DIRECTORY", "link": "FILE_TYPE_SYMLINK"}
 _MODES: Final = {"file": stat.S_IFREG, "folder": stat.S_IFDIR, "link": stat.S_IFLNK}
@@ -76,14 +78,22 @@ class _WatcherAsked(msgspec.Struct, kw_only=True):
 class Watcher:
     """A folder that is looked at again and again; what has changed between two looks is told."""
 
-    def __init__(self, path: str, *, recursive: bool) -> None:
+    def __init__(self, sandboxes: Sandboxes, path: str, *, recursive: bool) -> None:
         self.path, self.recursive = path, recursive
+        self.size_bytes = 0
+        self._sandboxes = sandboxes
         self._seen: dict[str, Entry] | None = None
 
     async def news(self, held: Held, state: State) -> list[dict[str, Any]]:
         """Events since the last look. A file that is renamed is removed and created."""
         entries = await _entries(held, state, self.path, depth=_MOST_ENTRIES if self.recursive else 1)
         found = {posixpath.relpath(path, self.path): entry for path, entry in entries}
+        size_bytes = sum(_SEEN_BYTES + 2 * sys.getsizeof(path) for path in found)
+        if size_bytes > self.size_bytes:
+            self._sandboxes.keep(held, size_bytes - self.size_bytes, "watcher")
+        else:
+            self._sandboxes.forget(held, self.size_bytes - size_bytes)
+        self.size_bytes = size_bytes
         before, self._seen = self._seen, found
         if before is None:
             return []
@@ -230,7 +240,7 @@ class Files:
         asked = await only_message(request, _PathAsked)
 
         async def work(held: Held, state: State, path: str) -> AsyncGenerator[Any, None]:
-            watcher_id, watcher = await _watcher(held, state, path, recursive=asked.recursive)
+            watcher_id, watcher = await self._watcher(held, state, path, recursive=asked.recursive)
 
             async def events() -> AsyncGenerator[Any, None]:
                 try:
@@ -240,7 +250,7 @@ class Files:
                         for event in (await self._guarded(held, state, lambda: _news(watcher, held, state)))["events"]:
                             yield {"filesystem": event}
                 finally:
-                    state.watchers.pop(watcher_id, None)
+                    self._forget(held, state, watcher_id)
 
             return events()
 
@@ -252,7 +262,7 @@ class Files:
         asked = await read(request, _PathAsked)
 
         async def work(held: Held, state: State, path: str) -> Any:
-            watcher_id, _ = await _watcher(held, state, path, recursive=asked.recursive)
+            watcher_id, _ = await self._watcher(held, state, path, recursive=asked.recursive)
             return {"watcherId": watcher_id}
 
         return await self._on_path(request, asked.path, work)
@@ -269,9 +279,25 @@ class Files:
     async def remove_watcher(self, request: Request) -> Any:
         """`RemoveWatcher`"""
         asked = await read(request, _WatcherAsked)
-        _, _, state = asked_for(self._service, request)
-        state.watchers.pop(asked.watcherId, None)
+        _, held, state = asked_for(self._service, request)
+        self._forget(held, state, asked.watcherId)
         return {}
+
+    async def _watcher(self, held: Held, state: State, path: str, *, recursive: bool) -> tuple[str, Watcher]:
+        """Make a watcher and its id, by which the sandbox has it until somebody removes it."""
+        if len(state.watchers) >= _MOST_WATCHERS:
+            raise RpcError("resource_exhausted", f"a sandbox has at most {_MOST_WATCHERS} watchers")
+        if (await held.box.guest_files.stat(path)).kind != "folder":
+            raise RpcError("invalid_argument", f"path {path!r} is not a directory")
+        watcher = Watcher(self._service.sandboxes, path, recursive=recursive)
+        await watcher.news(held, state)
+        watcher_id = secrets.token_hex(16)
+        state.watchers[watcher_id] = watcher
+        return watcher_id, watcher
+
+    def _forget(self, held: Held, state: State, watcher_id: str) -> None:
+        if (watcher := state.watchers.pop(watcher_id, None)) is not None:
+            self._service.sandboxes.forget(held, watcher.size_bytes)
 
     async def _entry(self, held: Held, state: State, path: str) -> Any:
         files = held.box.guest_files
@@ -403,19 +429,6 @@ def _told(path: str, entry: Entry) -> dict[str, Any]:
         "group": _USER,
         "modifiedTime": modified.isoformat().replace("+00:00", "Z"),
     }
-
-
-async def _watcher(held: Held, state: State, path: str, *, recursive: bool) -> tuple[str, Watcher]:
-    """A new watcher and its id, by which the sandbox has it until somebody removes it."""
-    if len(state.watchers) >= _MOST_WATCHERS:
-        raise RpcError("resource_exhausted", f"a sandbox has at most {_MOST_WATCHERS} watchers")
-    if (await held.box.guest_files.stat(path)).kind != "folder":
-        raise RpcError("invalid_argument", f"path {path!r} is not a directory")
-    watcher = Watcher(path, recursive=recursive)
-    await watcher.news(held, state)
-    watcher_id = secrets.token_hex(16)
-    state.watchers[watcher_id] = watcher
-    return watcher_id, watcher
 
 
 async def _news(watcher: Watcher, held: Held, state: State) -> Any:
