@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from dataset_fakes import DeadlyRunner, FakeRunner, prove, tell
 from test_build import tools
 
 import groundbox
-from groundbox.dataset import narration, sample_files
+from groundbox.dataset import files, narration, sample_files
 from groundbox.dataset.build import REPORT, Tools, build
 from groundbox.dataset.executor import LocalExecutor
 from groundbox.dataset.narration import claims_in, unproven_claims
@@ -41,8 +42,6 @@ def rewritten(folder, change, *, first=1):
     """Write the rows anew with some changed, the chats and digests, too, as a careful forger would."""
     rows = list(sample_files.read_samples(folder / sample_files.SAMPLES))
     rows = [change(row) if number < first else row for number, row in enumerate(rows)]
-    from groundbox.dataset import files
-
     with sample_files.writing(folder) as writer:
         for row in rows:
             writer.sample(row)
@@ -85,6 +84,95 @@ def test_another_output_is_told(dataset):
     row = rewritten(dataset, change)
 
     assert told(verified(dataset)) == [(row.item, "output")]
+
+
+def reported(folder, change):
+    """Write the report anew with a change."""
+    report = json.loads((folder / REPORT).read_text())
+    change(report)
+    (folder / REPORT).write_text(json.dumps(report))
+
+
+@pytest.mark.parametrize("name", ["../../{}", "{}", "/proc/kcore", "sub/../sft.jsonl", "\x1b[2J", "..", ""])
+def test_a_report_names_no_file_outside_its_folder(dataset, tmp_path, name):
+    outside = tmp_path / "outside"
+    outside.write_text("x")
+    digest = files.digest(outside)
+    named = name.format(outside if name == "{}" else "outside")
+    reported(dataset, lambda report: report["files"].update({named: digest}))
+
+    [difference] = verified(dataset).differences
+
+    assert (difference.where, difference.detail) == (ascii(named)[:200], "a dataset has no such file")
+
+
+def test_a_sparse_file_is_not_read(dataset):
+    with open(dataset / "sft.jsonl", "ab") as file:
+        file.truncate(1 << 43)
+
+    found = verified(dataset)
+
+    assert ("sft.jsonl", "file", f"it is a sparse file of {1 << 43} bytes") in {
+        (each.where, each.what, each.detail) for each in found.differences
+    }
+
+
+@pytest.mark.parametrize("name", ["report.json", "samples.parquet", "dropped.jsonl"])
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_what_is_no_regular_file_is_not_read(dataset, name, kind):
+    (dataset / name).unlink()
+    (dataset / name).symlink_to("/dev/zero") if kind == "device" else os.mkfifo(dataset / name)
+
+    if name == "dropped.jsonl":
+        assert (name, "file") in told(verified(dataset))
+    else:
+        with pytest.raises(InvalidArgument, match="not a regular file"):
+            verified(dataset)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cpu_s", 1e9),
+        ("cpu_s", float("inf")),
+        ("cpu_s", float("nan")),
+        ("cpu_s", -1),
+        ("cpu_s", "x"),
+        ("cpu_s", True),
+        ("traced_cpu_s", None),
+        ("stable_only", 1),
+        ("foo", 1),
+    ],
+)
+def test_a_patience_that_no_build_writes_is_refused(dataset, name, value):
+    reported(dataset, lambda report: report["arguments"]["patience"].update({name: value}))
+
+    with pytest.raises(InvalidArgument, match="nothing was run"):
+        verified(dataset)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda report: report.update(files=[1]),
+        lambda report: report.update(samples="9"),
+        lambda report: report["arguments"].pop("seed"),
+        lambda report: report["arguments"].update(max_chars=1.5),
+        lambda report: report["arguments"].update(patience=[]),
+    ],
+)
+def test_a_report_that_no_build_writes_is_refused(dataset, change):
+    reported(dataset, change)
+
+    with pytest.raises(InvalidArgument, match="nothing was run"):
+        verified(dataset)
+
+
+def test_a_deep_report_is_refused(dataset):
+    (dataset / REPORT).write_text("[" * 100_000)
+
+    with pytest.raises(InvalidArgument, match="holds no finished dataset"):
+        verified(dataset)
 
 
 def test_a_false_claim_is_told(dataset):

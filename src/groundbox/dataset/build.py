@@ -49,6 +49,9 @@ from groundbox.errors import InvalidArgument
 REPORT: Final = "report.json"
 PAGE: Final = "report.html"
 CARD: Final = "README.md"
+WRITTEN: Final = (*sample_files.FILES, CARD, PAGE)
+"""Names of all files of a dataset whose digests are in its report."""
+_MOST_REPORT_BYTES: Final = 64 << 20
 _SHARD_ITEMS: Final = 16
 _FILES: Final = {shard_runs.STAGE: ("traces", "jsonl"), shard_samples.STAGE: ("jsonl",)}
 
@@ -105,8 +108,12 @@ def read_report(folder: Path) -> dict[str, Any]:
         InvalidArgument: The folder holds none.
     """
     try:
-        report: Any = json.loads((folder / REPORT).read_bytes())
-    except (OSError, ValueError) as error:
+        with files.opened_regular(folder / REPORT) as file:
+            data = file.read(_MOST_REPORT_BYTES + 1)
+        if len(data) > _MOST_REPORT_BYTES:
+            raise ValueError(f"{REPORT} has more than {_MOST_REPORT_BYTES} bytes")
+        report: Any = json.loads(data)
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidArgument("DIR", f"{folder} holds no finished dataset: {error}") from None
     if not isinstance(report, dict) or not isinstance(report.get("arguments"), dict):
         raise InvalidArgument(
@@ -266,7 +273,7 @@ def finish(
     """Write what tells of a dataset, once its samples are written."""
     files.publish(out / CARD, card.encode())
     files.publish(out / PAGE, page.encode())
-    digests = {name: files.digest(out / name) for name in (*sample_files.FILES, CARD, PAGE)}
+    digests = {name: files.digest(out / name) for name in WRITTEN}
     # The report is written last and has the digests of all else: who finds it finds a whole dataset.
     report = {**facts, "files": digests, "arguments": arguments}
     files.publish(out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")

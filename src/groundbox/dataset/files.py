@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
@@ -14,6 +15,9 @@ from typing import IO, Any, Final
 from groundbox.errors import InvalidArgument
 
 _PIECE_BYTES: Final = 1 << 20
+_MOST_UNFILLED_BYTES: Final = 64 << 20
+_MOST_SPARSE: Final = 64
+"""How much larger a file may be than its blocks on the disk, which file systems compress."""
 _MOST_SHOWN: Final = 120
 
 
@@ -44,6 +48,28 @@ def publish(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+class NotRegular(OSError):
+    """A file that nobody wrote as a dataset's: a device, a pipe, or a sparse file that is larger than a disk."""
+
+
+@contextlib.contextmanager
+def opened_regular(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that comes from somebody else, for reading.
+
+    Raises:
+        NotRegular: Reading it would not end, or takes far longer than copying it.
+        OSError: It cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # the open of a pipe waits otherwise
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotRegular("it is not a regular file")
+        if found.st_size > max(_MOST_UNFILLED_BYTES, _MOST_SPARSE * found.st_blocks * 512):
+            raise NotRegular(f"it is a sparse file of {found.st_size} bytes")
+        yield file
+
+
 def digest(path: Path) -> str:
     """SHA-256 of a file's bytes; of a folder, of the names and digests of its Python files."""
     if path.is_dir():
@@ -51,7 +77,7 @@ def digest(path: Path) -> str:
         parts = [f"{each.relative_to(path)} {digest(each)}" for each in sorted(path.rglob("*.py"))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
     found = hashlib.sha256()
-    with path.open("rb") as file:
+    with opened_regular(path) as file:
         while piece := file.read(_PIECE_BYTES):
             found.update(piece)
     return found.hexdigest()

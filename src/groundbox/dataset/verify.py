@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset import files, sample_files
-from groundbox.dataset.build import REPORT, Tools, read_report
+from groundbox.dataset.build import REPORT, WRITTEN, Tools, read_report
 from groundbox.dataset.executor import Executor, Listwise, Shard, run_in_order
 from groundbox.dataset.item_runs import TRACED_SEED, RunLimits, Runs
 from groundbox.dataset.problem import WORKER_DIED, Case, Problem
@@ -31,11 +31,17 @@ from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.selection import SPLITS
 from groundbox.dataset.tasks.checking import answer_of, right_by_running
 from groundbox.dataset.tasks.task import guess_name
+from groundbox.errors import InvalidArgument
 from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
 
 STAGE: Final = "verify"
 _SHARD_ITEMS: Final = 16
+_WHOLE: Final = ("seed", "max_chars")
+_MOST_WHOLE: Final = 2**63
+_MOST_CPU_S: Final = 3600.0
+_MOST_NAME_CHARS: Final = 200
+_MOST_LINE_BYTES: Final = 64 << 20
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -55,11 +61,17 @@ async def verify(folder: Path, tools: Tools) -> Verified:
         InvalidArgument: The folder holds no dataset.
     """
     report = read_report(folder)
+    arguments, limits = report["arguments"], _limits(report)
+    try:
+        with files.opened_regular(folder / sample_files.SAMPLES):
+            pass
+    except OSError as error:
+        raise InvalidArgument("DIR", f"{sample_files.SAMPLES} cannot be read: {error}; nothing was run") from None
     found = Verified()
     found.differences.extend(_files(folder, report))
     found.differences.extend(_chats(folder))
     found.differences.extend(_splits(folder))
-    arguments, executor = report["arguments"], tools.executor
+    executor = tools.executor
     work = Verification(
         runner=tools.runner,
         executor=executor,
@@ -70,7 +82,7 @@ async def verify(folder: Path, tools: Tools) -> Verified:
             seed=arguments["seed"],
             max_chars=arguments["max_chars"],
         ),
-        limits=RunLimits(**arguments["patience"]),
+        limits=limits,
     )
     async with contextlib.aclosing(run_in_order(_shards(folder), work, executor)) as verified:
         async for shard, results in verified:
@@ -93,7 +105,11 @@ def options_of(folder: Path) -> TraceOptions:
     Raises:
         InvalidArgument: The folder holds no dataset.
     """
-    return TraceOptions(**read_report(folder)["arguments"]["trace"])
+    told = read_report(folder)["arguments"].get("trace")
+    try:
+        return TraceOptions(**told)
+    except TypeError:
+        raise _not_written("arguments.trace", "options of traces", told) from None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -154,13 +170,47 @@ class Verification(Listwise):
         return found
 
 
+def _limits(report: Mapping[str, Any]) -> RunLimits:
+    """Check everything of a report that is used before the rows are read, and return the limits of its runs.
+
+    Raises:
+        InvalidArgument: A value is not one that a build writes.
+    """
+    arguments = report["arguments"]
+    for name, told in (("samples", report.get("samples")), *((each, arguments.get(each)) for each in _WHOLE)):
+        if type(told) is not int or abs(told) > _MOST_WHOLE:
+            raise _not_written(name, f"a whole number of at most {_MOST_WHOLE}", told)
+    if not isinstance(report.get("files"), dict):
+        raise _not_written("files", "names of files with their digests", report.get("files"))
+    patience = arguments.get("patience")
+    known = {each.name for each in dataclasses.fields(RunLimits)}
+    if not isinstance(patience, dict) or not patience.keys() <= known:
+        raise _not_written("arguments.patience", f"some of {', '.join(sorted(known))}", patience)
+    for name, told in patience.items():
+        is_number = type(told) in (int, float) and 0 < told <= _MOST_CPU_S
+        if not (type(told) is bool if name == "stable_only" else is_number):
+            wanted = "true or false" if name == "stable_only" else f"seconds, at most {_MOST_CPU_S:g}"
+            raise _not_written(f"arguments.patience.{name}", wanted, told)
+    return RunLimits(**patience)
+
+
+def _not_written(name: str, wanted: str, told: object) -> InvalidArgument:
+    return InvalidArgument("DIR", f"{name} of {REPORT} must be {wanted}, not {ascii(told)[:80]}; nothing was run")
+
+
 def _files(folder: Path, report: Mapping[str, Any]) -> Iterator[Difference]:
+    """Compare the files with their digests. Nothing outside the folder is opened, whatever the report says."""
     for name, digest in report["files"].items():
-        path = folder / name
-        if not path.is_file():
+        if name not in WRITTEN:
+            yield Difference(where=ascii(name)[:_MOST_NAME_CHARS], what="file", detail="a dataset has no such file")
+            continue
+        try:
+            if files.digest(folder / name) != digest:
+                yield Difference(where=name, what="file", detail="it is not as it was written")
+        except files.NotRegular as error:
+            yield Difference(where=name, what="file", detail=str(error))
+        except OSError:
             yield Difference(where=name, what="file", detail="it is missing")
-        elif files.digest(path) != digest:
-            yield Difference(where=name, what="file", detail="it is not as it was written")
 
 
 def _chats(folder: Path) -> Iterator[Difference]:
@@ -178,14 +228,15 @@ def _chats(folder: Path) -> Iterator[Difference]:
 
 
 def _lines(path: Path) -> Iterator[Any]:
-    if not path.is_file():
+    try:
+        with files.opened_regular(path) as file:
+            while line := file.readline(_MOST_LINE_BYTES):
+                try:
+                    yield json.loads(line)
+                except (ValueError, RecursionError):
+                    yield line
+    except OSError:  # `_files` has named it
         return
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                yield line
 
 
 def _splits(folder: Path) -> Iterator[Difference]:
