@@ -108,6 +108,42 @@ KINDS: Final[Mapping[str, Kind]] = {
         "read_csv read {names} as text, though nearly all of it reads as numbers",
         "Give thousands=, decimal= or na_values=, or clean the column.",
     ),
+    "merge_blank_keys": Kind(
+        "pandas.merge_blank_keys",
+        "note",
+        "a join on {names} of {left} with {right} rows matched blank keys with blank keys, {lost} of them on the left",
+        "Leave rows with a blank key out first: dropna(subset=[…]).",
+    ),
+    "integers_rounded": Kind(
+        "pandas.integers_rounded",
+        "note",
+        "whole numbers of {names} became floating point, and {lost} of {rows} are beyond what it holds exactly",
+        "Read or convert them as text, or as the type 'Int64', which has blanks.",
+    ),
+    "text_blanked": Kind(
+        "pandas.text_blanked",
+        "note",
+        "read_csv made blanks of {lost} of {rows} texts of {names}, such as NA, None or null",
+        "If they are values, read with keep_default_na=False and name the blanks by na_values=.",
+    ),
+    "zeros_dropped": Kind(
+        "pandas.zeros_dropped",
+        "note",
+        "read_csv read {names} as numbers, and {lost} of {rows} values lost the zeros in front",
+        "Read codes as text: dtype={'column': str}.",
+    ),
+    "misaligned": Kind(
+        "pandas.misaligned",
+        "note",
+        "no label of the {rows} rows is among the {right} labels of what was put beside them, so that {names} is blank",
+        "Align first (reindex, merge), or take the values alone: .to_numpy().",
+    ),
+    "overflow": Kind(
+        "python.overflow",
+        "note",
+        "whole numbers of {names} grew beyond their type, and the result is wrong",
+        "Use float64 or Python's int: astype(object).",
+    ),
     "left_out": Kind(
         "pandas.unwatched",
         "note",
@@ -144,7 +180,7 @@ def _warning(kind: Kind, told: Observed) -> Warning:
 
 def _unnamed(kind: Kind) -> str:
     joins = kind.code.startswith(("pandas.merge", "pandas.concat"))
-    return "the labels of rows" if joins else "what has no name"
+    return "the labels of rows" if joins else "an array" if kind.code == "python.overflow" else "what has no name"
 
 
 def _shown(name: str) -> str:

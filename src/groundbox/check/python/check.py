@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from groundbox.check.python import rules_flow, rules_libraries, rules_values
+from groundbox.check.python import rules_flow, rules_libraries, rules_unused, rules_values
 from groundbox.check.python.flow import MOST_STEPS, Exhausted, Steps
 from groundbox.check.python.program import MOST_SOURCE_CHARS, Program, parsed
 from groundbox.check.tiers import TIERS, Finding, Measured, measured
@@ -93,7 +93,12 @@ MOST_WARNINGS: Final = 50
 _MOST_OF_ONE: Final = 5
 
 Rule = Callable[[Program], Iterator[Finding]]
-RULES: Final[tuple[Rule, ...]] = (*rules_flow.RULES, *rules_values.RULES, *rules_libraries.RULES)
+RULES: Final[tuple[Rule, ...]] = (
+    *rules_flow.RULES,
+    *rules_values.RULES,
+    *rules_libraries.RULES,
+    *rules_unused.RULES,
+)
 
 
 def check_python(source: str, execution: Execution) -> list[Warning]:

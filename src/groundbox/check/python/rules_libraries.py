@@ -23,7 +23,7 @@ _KEEPS: Final = frozenset(
 
 def chained_assignment(program: Program) -> Iterator[Finding]:
     """An assignment to a selection of a selection, or a method in place on one column: neither changes the frame."""
-    frames = _frame_names(program)
+    frames = frame_names(program)
     for node in program.nodes:
         target = _chained_target(frames, node)
         if target is not None:
@@ -62,7 +62,7 @@ def _selects(frames: frozenset[str], node: ast.expr) -> bool:
     return isinstance(owner, ast.Name) and owner.id in frames
 
 
-def _frame_names(program: Program) -> frozenset[str]:
+def frame_names(program: Program) -> frozenset[str]:
     """Names of which something says that they are DataFrames, found by going once from those that are read or made."""
     named: dict[str, list[str]] = defaultdict(list)
     found: set[str] = set()
@@ -86,7 +86,9 @@ def _root(program: Program, node: ast.AST) -> str | None:
     while True:
         if isinstance(node, ast.Call):
             origin = program.flow.origin(node.func)
-            if origin in ("pandas.DataFrame", "pandas.merge") or origin.startswith("pandas.read_"):
+            if origin in ("pandas.DataFrame", "pandas.Series", "pandas.merge", "pandas.concat") or origin.startswith(
+                "pandas.read_"
+            ):
                 return None
             if not isinstance(node.func, ast.Attribute) or node.func.attr not in _KEEPS:
                 return ""

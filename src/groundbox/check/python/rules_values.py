@@ -116,23 +116,35 @@ def identity_with_literal(program: Program) -> Iterator[Finding]:
 
 def mutable_defaults(program: Program) -> Iterator[Finding]:
     """A default that is changed, in a function that is called more than once without that argument."""
+    classes = {
+        id(method): node.name
+        for node in program.nodes
+        if isinstance(node, ast.ClassDef)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+    }
     for node in program.nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for position, name in _defaults(node):
-            if _CACHE.search(name) or not _changed_within(program, node, name):
+            if _CACHE.search(name) or not (
+                _changed_within(program, node, name) or _changed_in_attribute(program, node, name)
+            ):
                 continue
-            program.steps.take(len(program.flow.calls[node.name]))
+            called = classes.get(id(node), node.name)
+            if id(node) in classes and position is not None:
+                position -= 1  # who makes an object gives no `self`
+            program.steps.take(len(program.flow.calls[called]))
             calls = [
                 call
-                for call in program.flow.calls[node.name]
+                for call in program.flow.calls[called]
                 if _leaves_out(call, position, name) and not _within(program, node, call)
             ]
             if len(calls) > 1 or any(id(call) in program.flow.repeated for call in calls):
                 yield Finding(
                     code="python.mutable_default",
-                    evidence={"line": node.lineno, "names": [node.name[:80], name[:80]]},
-                    message=f"the default of {name[:80]} in {node.name[:80]} is one object for all calls, is changed, "
+                    evidence={"line": node.lineno, "names": [called[:80], name[:80]]},
+                    message=f"the default of {name[:80]} in {called[:80]} is one object for all calls, is changed, "
                     f"and is used by calls on lines {', '.join(str(call.lineno) for call in calls[:5])}",
                     hint="Make the default None, and put a new value in its place inside the function.",
                 )
@@ -294,6 +306,30 @@ def _changed_within(program: Program, function: ast.FunctionDef | ast.AsyncFunct
         elif isinstance(node, ast.AugAssign):
             target = node.target
         if isinstance(target, ast.Name) and target.id == name:
+            return True
+    return False
+
+
+def _changed_in_attribute(program: Program, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    """Tell whether the object is kept in an attribute, and changed there, wherever that is."""
+    kept = {
+        target.attr
+        for node in program.steps.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == name
+        for target in node.targets
+        if isinstance(target, ast.Attribute)
+    }
+    if not kept:
+        return False
+    for node in program.nodes:
+        target: ast.expr | None = None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+            target = node.func.value
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            target = node.value
+        elif isinstance(node, ast.AugAssign):
+            target = node.target
+        if isinstance(target, ast.Attribute) and target.attr in kept:
             return True
     return False
 

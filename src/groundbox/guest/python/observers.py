@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from .value_observers import blank_keys, read_texts, reduced, rounded, value_observers
+
 if TYPE_CHECKING:
     from .watching import Watch
 
@@ -30,6 +32,7 @@ def observers(pandas: Any) -> dict[Any, Observer]:
     groupby = sys.modules["pandas.core.groupby.groupby"].GroupBy
     frame, series = pandas.DataFrame, pandas.Series
     return {
+        **value_observers(pandas),
         pandas.merge: _merged,
         frame.merge: _merged,
         frame.join: _joined,
@@ -41,7 +44,7 @@ def observers(pandas: Any) -> dict[Any, Observer]:
         series.groupby: _grouped,
         frame.astype: _converted,
         pandas.read_csv: _read,
-        series.sum: _summed_text,
+        series.sum: _summed,
         series.max: _ordered_text,
         series.min: _ordered_text,
         series.sort_values: _ordered_text,
@@ -68,6 +71,9 @@ def _merged(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None
         return
     sizes = {"left": len(left), "right": len(right), "rows": len(result)}
     keys = _keys(given, left, right)
+    rounded(watch, line, [left, right], result)
+    if keys is not None:
+        blank_keys(watch, line, left, right, keys, len(result))
     names = [] if keys is None else list(dict.fromkeys([*keys[0], *keys[1]]))
     if len(left) and len(right) and _matches_nothing(left, right, result, how, keys):
         watch.tell("merge_empty", line, names, **sizes)
@@ -86,6 +92,7 @@ def _joined(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None
     left, right, how = given["self"], given["other"], given["how"]
     if not hasattr(right, "index") or how == "cross" or not watch.may_look_at(len(left) + len(right)):
         return
+    rounded(watch, line, [each for each in (left, right) if each.ndim == 2], result)
     sizes = {"left": len(left), "right": len(right), "rows": len(result)}
     grown = how == "left" and len(result) > len(left) and given.get("validate") is None
     if grown and (_is_lookup(right.index.nunique(), len(right)) or not left.index.is_unique):
@@ -183,6 +190,7 @@ def _concatenated(watch: Watch, line: int, given: dict[str, Any], result: Any) -
     ]
     if given["join"] != "outer" or len(frames) < 2 or len(frames) > 100:
         return
+    rounded(watch, line, frames, result)
     frames = [each for each in frames if len(each)]
     if given["axis"] in (0, "index"):
         columns = [column for each in frames for column in each.columns if type(column) is str]
@@ -240,6 +248,7 @@ def _read(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:
     """Columns that are numbers but for their decoration, or but for some words, and so are text."""
     if not hasattr(result, "columns") or given["dtype"] is not None:
         return
+    read_texts(watch, line, given, result)
     names = [
         column
         for n, column in enumerate(result.columns[:200])
@@ -295,6 +304,11 @@ def _out_of_order(numbers: dict[str, float] | None) -> bool:
 def _summed_text(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:
     if _numbers(given["self"]) is not None:
         watch.tell("text_summed", line, [given["self"].name], rows=len(given["self"]))
+
+
+def _summed(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:
+    _summed_text(watch, line, given, result)
+    reduced(watch, line, given, result, product=False)
 
 
 def _ordered_text(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .after_import import after_import, forget
 from .observers import before, observers
+from .value_observers import array_observers
 
 if TYPE_CHECKING:
     from .bytecode_hooks import Hooks
@@ -57,10 +58,12 @@ class Watch:
 
     def begin(self) -> None:
         """Watch from now on."""
+        after_import("numpy", self._mark_numpy)
         after_import("pandas", self._mark)
 
     def end(self) -> list[Told]:
         """Unmark all; what was seen, at most MOST_TOLD and one more that counts the rest."""
+        forget("numpy", self._mark_numpy)
         forget("pandas", self._mark)
         self._unmark()
         told = list(self._told.values())
@@ -91,21 +94,28 @@ class Watch:
         return True
 
     def _mark(self, pandas: Any) -> None:
-        functions = dict(_plain_functions(observers(pandas)))
-        self._observers = {function.__code__: observe for function, observe in functions.items()}
-        remembered = dict(_plain_functions(before(pandas)))
-        self._before = {function.__code__: remember for function, remember in remembered.items()}
+        self._add(observers(pandas), before(pandas))
+
+    def _mark_numpy(self, numpy: Any) -> None:
+        self._add(array_observers(numpy), {})
+
+    def _add(self, observers: dict[Any, Callable[..., None]], before: dict[Any, Callable[[Any], Any]]) -> None:
+        functions = dict(_plain_functions(observers))
+        self._observers.update({function.__code__: observe for function, observe in functions.items()})
+        remembered = dict(_plain_functions(before))
+        self._before.update({function.__code__: remember for function, remember in remembered.items()})
         if hasattr(sys, "monitoring"):
             self._monitor(sys.__dict__["monitoring"])  # not known to type checkers of Python 3.11
         else:
             self._hook(functions)
 
     def _monitor(self, monitoring: Any) -> None:
-        tool = next((tool for tool in _TOOLS if monitoring.get_tool(tool) is None), None)
+        tool = self._tool if self._tool >= 0 else next((t for t in _TOOLS if monitoring.get_tool(t) is None), None)
         if tool is None:
             self._unable = True
             return
-        monitoring.use_tool_id(tool, _NAME)
+        if self._tool < 0:
+            monitoring.use_tool_id(tool, _NAME)
         self._tool = tool
         events = monitoring.events
         monitoring.register_callback(tool, events.PY_RETURN, self._returned)
@@ -120,7 +130,7 @@ class Watch:
         if not bytecode_hooks.AVAILABLE:
             self._unable = True
             return
-        self._hooks = bytecode_hooks.Hooks()
+        self._hooks = self._hooks or bytecode_hooks.Hooks()
         for function in functions:
             started = self._started if function.__code__ in self._before else None
             self._hooks.add(function, started=started, returned=self._returned)

@@ -1,0 +1,138 @@
+"""Values that change on the way without a word: by joins, files, labels and types; and methods without an effect."""
+
+import pytest
+
+import groundbox as gb
+from groundbox.check import check_python
+
+BLANK_KEYS = """
+import pandas as pd, numpy as np
+l = pd.DataFrame({'k': ['x', None, np.nan], 'a': [1, 2, 3]}); r = pd.DataFrame({'k': ['x', None], 'b': [5, 6]})
+print(l.merge(r, on='k', how='left').b.sum())
+"""
+NO_BLANK_KEYS = BLANK_KEYS.replace("None, np.nan", "'y', 'z'")
+LARGE = """
+import pandas as pd
+l = pd.DataFrame({'k': [1, 2]}); r = pd.DataFrame({'k': [1], 'ref': [9007199254740993]})
+print(int(l.merge(r, on='k', how='left').ref.iloc[0]))
+"""
+SMALL = LARGE.replace("9007199254740993", "900")
+LARGE_SHIFTED = "import pandas as pd\nprint(pd.Series([9007199254740993, 1]).shift(1))"
+LARGE_IN_FILE = """
+open('i.csv', 'w').write('id,v\\n9007199254740993,1\\n,2\\n')
+import pandas as pd
+print(pd.read_csv('i.csv').id.iloc[0])
+"""
+NA = """
+open('c.csv', 'w').write('code,pop\\nNA,3\\nNO,5\\nSE,10\\n')
+import pandas as pd
+print(pd.read_csv('c.csv').code.nunique())
+"""
+NULL = """
+import io
+import pandas as pd
+print(pd.read_csv(io.StringIO('name,n\\nann,1\\nNULL,2\\nbob,3\\n')).name.nunique())
+"""
+BLANKS = NA.replace("NA,3", ",3").replace("NO", "Norway")
+ZEROS = """
+open('z.csv', 'w').write('name,zip\\nann,01234\\nbob,10001\\n')
+import pandas as pd
+df = pd.read_csv('z.csv'); print((df.zip == '01234').sum())
+"""
+ZEROS_KEPT = ZEROS.replace("read_csv('z.csv')", "read_csv('z.csv', dtype={'zip': str})")
+LABELS = """
+import pandas as pd
+a = pd.DataFrame({'x': [1, 2, 3]}); b = pd.DataFrame({'y': [4, 5, 6]}, index=[10, 11, 12])
+a['y'] = b['y']
+print(a.y.sum())
+"""
+SAME_LABELS = LABELS.replace(", index=[10, 11, 12]", "")
+LABELS_ADDED = """
+import pandas as pd
+print((pd.Series([1, 2]) + pd.Series([1, 2], index=[7, 8])).sum())
+"""
+PRODUCT = """
+import pandas as pd
+print(pd.Series([406, 372, 496, 41, 63, 118, 311, 271, 431, 95, 57, 52]).prod())
+"""
+SUM = "import pandas as pd\nprint(pd.Series([2**62] * 3).sum())"
+SUM_THAT_FITS = "import pandas as pd\nprint(pd.Series([2**60] * 3).sum())"
+TIMES = "import pandas as pd\nprint((pd.Series([2**40]) * 2**30).iloc[0])"
+ARRAY = "import numpy as np\nprint(np.array([536870910] * 4, dtype=np.int64).prod())"
+ARRAY_BY_FUNCTION = "import numpy as np\nprint(np.prod(np.array([536870910] * 4)))"
+ARRAY_THAT_FITS = "import numpy as np\nprint(np.array([5368] * 4).prod(), np.sum([1, 2]))"
+
+
+@pytest.mark.parametrize(
+    ("source", "codes"),
+    [
+        (BLANK_KEYS, {"pandas.merge_blank_keys"}),
+        (NO_BLANK_KEYS, set()),
+        (LARGE, {"pandas.integers_rounded"}),
+        (SMALL, set()),
+        (LARGE_SHIFTED, {"pandas.integers_rounded"}),
+        (LARGE_IN_FILE, {"pandas.integers_rounded"}),
+        (NA, {"pandas.text_blanked"}),
+        (NULL, {"pandas.text_blanked"}),
+        (BLANKS, set()),
+        (ZEROS, {"pandas.zeros_dropped"}),
+        (ZEROS_KEPT, set()),
+        (LABELS, {"pandas.misaligned"}),
+        (SAME_LABELS, set()),
+        (LABELS_ADDED, {"pandas.misaligned"}),
+        (PRODUCT, {"python.overflow"}),
+        (SUM, {"python.overflow"}),
+        (SUM_THAT_FITS, set()),
+        (TIMES, {"python.overflow"}),
+        (ARRAY, {"python.overflow"}),
+        (ARRAY_BY_FUNCTION, {"python.overflow"}),
+        (ARRAY_THAT_FITS, set()),
+    ],
+)
+def test_observers_see_values_that_changed_on_the_way(source, codes):
+    ran = gb.run(source, checks=True)
+
+    assert ran.ok, ran.error
+    assert {each.code for each in ran.warnings} - {"pandas.merge_unmatched"} == codes
+    assert all(each.tier == "note" for each in ran.warnings)
+
+
+FRAME = "import pandas as pd, numpy as np\ndf = pd.DataFrame({'a': [3, 1, 1, 2], 'b': list('xyzz')})\n"
+DEFAULT_IN_ATTRIBUTE = """
+class Gen:
+    def __init__(self, lines=[]):
+        self.lines = lines
+a, b = Gen(), Gen()
+a.lines.append(1)
+print(b.lines)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        (FRAME + "df.drop_duplicates()\ndf.sort_values('a')\nprint(len(df))", {"pandas.result_unused": [3, 4]}),
+        (FRAME + "df['b'].str.upper()\ndf.b.replace('x', 'y')\nprint(df)", {"pandas.result_unused": [3, 4]}),
+        (FRAME + "df = df.fillna(0)\ndf.sort_values('a', inplace=True)\nprint(df)", {}),
+        (FRAME + "df.drop_duplicates()", {}),
+        (FRAME + "df = df.sort_values('a', inplace=True)\nprint(df)", {"pandas.inplace_result": [3]}),
+        (FRAME + "print((df.a == np.nan).sum())", {"python.nan_equality": [3]}),
+        (FRAME + "print((df.a != float('nan')).sum())", {"python.nan_equality": [3]}),
+        (FRAME + "print(df.a.isna().sum())", {}),
+        (FRAME + "for _, row in df.iterrows():\n    row['a'] = 0\nprint(df)", {"pandas.row_copy": [4]}),
+        (FRAME + "kept = []\nfor _, row in df.iterrows():\n    row['a'] = 0\n    kept.append(row)\nprint(kept)", {}),
+        (FRAME + "for i, row in df.iterrows():\n    df.loc[i, 'a'] = len(row['b'])\nprint(df)", {}),
+        ("import numpy as np\nprint(np.array([200, 100], dtype=np.uint8) * 2)", {"python.overflow": [2]}),
+        ("import numpy as np\na = np.array([100, 20], dtype='int8')\nprint(a + a)", {"python.overflow": [3]}),
+        ("import numpy as np\nprint(np.array([20, 100], dtype=np.uint8) * 2)", {}),
+        (DEFAULT_IN_ATTRIBUTE, {"python.mutable_default": [3]}),
+        (DEFAULT_IN_ATTRIBUTE.replace("= lines\n", "= list(lines)\n"), {}),
+        (DEFAULT_IN_ATTRIBUTE.replace("b = Gen(), Gen()", "b = Gen([]), Gen([])"), {}),
+    ],
+)  # fmt: skip
+def test_what_has_no_effect_is_told_with_its_line(source, lines):
+    found: dict[str, list[int]] = {}
+    for each in sorted(check_python(source, gb.run(source)), key=lambda each: each.evidence.get("line", 0)):
+        found.setdefault(each.code, []).append(each.evidence.get("line", 0))
+
+    assert {code: found[code] for code in found if code not in ("python.deprecated", "python.constant_answer")} == lines
