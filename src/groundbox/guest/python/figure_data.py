@@ -73,10 +73,15 @@ class _Reader:
 
     def axes(self, ax: Any) -> Chart:
         """One coordinate system."""
-        lines = [line for line in ax.lines if _is_data(line, ax)]
+        errors = [each for each in ax.containers if _kind(each) == "ErrorbarContainer"]
+        caps = {id(cap) for each in errors for cap in each.lines[1]}
+        labels = {id(each.lines[0]): each.get_label() for each in errors if each.lines[0] is not None}
+        lines = [line for line in ax.lines if _is_data(line, ax) and id(line) not in caps]
         clouds = [each for each in ax.collections if type(each).__name__ not in _DECORATION]
         patches = [each for each in ax.patches if _is_data(each, ax) or _kind(each) == "Wedge"]
         bars = [each for each in ax.containers if _kind(each) == "BarContainer"]
+        if bars:
+            lines = [line for line in lines if not _is_error_of_a_bar(line, bars)]
         barred = sum(len(each.patches) for each in bars)
         title = _text_or_none(ax.get_title() or ax.get_title("left") or ax.get_title("right"))
         if ax.images or ax.name == "3d":  # whose artists hold what is projected
@@ -88,7 +93,10 @@ class _Reader:
         if boxes:
             return {"type": "box_and_whisker", "title": title, **self._box_chart(ax, boxes, lines)}
         if lines and not (clouds or patches):
-            elements = [self._points(each.get_label(), "Line", n, *_line_data(ax, each)) for n, each in _some(lines)]
+            elements = [
+                self._points(labels.get(id(each), each.get_label()), "Line", n, *_line_data(ax, each))
+                for n, each in _some(lines)
+            ]
             return {"type": "line", "title": title, **_ticked(ax), "elements": elements}
         if clouds and not (lines or patches) and all(_kind(each) == "PathCollection" for each in clouds):
             elements = [self._cloud(ax, n, each) for n, each in _some(clouds)]
@@ -249,6 +257,26 @@ class _Column:
     def __getitem__(self, at: int) -> Any:
         number = self._numbers[at]
         return number if self._word is None else self._word(number)
+
+
+def _is_error_of_a_bar(line: Any, containers: Sequence[Any]) -> bool:
+    """Tell whether an unnamed line stays within one bar's breadth, as the error bars that seaborn draws."""
+    if not str(line.get_label()).startswith("_"):
+        return False
+    np = sys.modules["numpy"]
+    xs, ys = (np.asarray(each, dtype=float) for each in (line.get_xdata(orig=False), line.get_ydata(orig=False)))
+    xs, ys = xs[np.isfinite(xs)], ys[np.isfinite(ys)]
+    if not len(xs) or not len(ys):
+        return False
+    for container in containers:
+        upright = getattr(container, "orientation", None) != "horizontal"
+        for bar in container.patches[:_MOST_ELEMENTS]:
+            low = bar.get_x() if upright else bar.get_y()
+            high = low + (bar.get_width() if upright else bar.get_height())
+            across = xs if upright else ys
+            if low <= across.min() and across.max() <= high and len(np.unique(across)) <= 3:
+                return True
+    return False
 
 
 def _line_data(ax: Any, line: Any) -> tuple[Any, Any]:
