@@ -70,7 +70,9 @@ _MOST_TOOLS_CHARS: Final = MiB
 _MOST_NAME_CHARS: Final = 4096
 _ENTRY_BYTES: Final = 1024
 """What a file or a session takes without its content, so that empty ones are counted, too."""
-_QUOTAS: Final = ToolQuotas(calls=2000, concurrent=64, call_s=_ANSWER_S, waiting_s=3600.0, frames=20_000)
+_QUOTAS: Final = ToolQuotas(
+    calls=2000, concurrent=64, call_s=_ANSWER_S, waiting_s=3600.0, frames=20_000, sent_bytes=8 * MiB
+)
 
 
 class _FileNamed(msgspec.Struct, kw_only=True):
