@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import json
 import re
 import shlex
 import time
@@ -36,7 +34,6 @@ from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.protocols.fields import Arguments, Variables
 from groundbox.sandbox import languages
-from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.server import bodies, schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
@@ -55,7 +52,7 @@ _ENVIRONMENT: Final = re.compile(r"groundbox/([A-Za-z0-9_.-]+)(?::[A-Za-z0-9_.-]
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)(|k|M|G|T|Ki|Mi|Gi|Ti)")
 _MOST_FILES: Final = 1000
 _MOST_KEPT_CHARS: Final = 64 * 1024
-"""Of the variables of a sandbox, and of its entrypoint and image: what is kept for as long as it lives."""
+"""Of the entrypoint and the image of a sandbox, which are kept for as long as it lives."""
 _QUANTITY_CHARS: Final = 32
 _UNITS: Final = {"": 1, **{f"{each}": 1000**at for at, each in enumerate("kMGT", 1)}} | {
     f"{each}i": 1024**at for at, each in enumerate("KMGT", 1)
@@ -149,16 +146,13 @@ class _State:
 
     Attributes:
         contexts: Language by id.
-        env: Variables of the environment of its code and commands.
-        notes: Of the run that set them, for the reply to the program after it.
         image: URI of the image, which descriptions repeat; None if none was named.
     """
 
-    def __init__(self, asked: _CreateAsked, env: Mapping[str, str]) -> None:
+    def __init__(self, asked: _CreateAsked) -> None:
         self.image = asked.image.uri if asked.image else None
-        self.entrypoint, self.env, self.count = asked.entrypoint, env, 0
+        self.entrypoint, self.count = asked.entrypoint, 0
         self.contexts: dict[str, str] = {}
-        self.notes: Sequence[str] = ()
         self.running: set[str] = set()
 
 
@@ -210,9 +204,8 @@ class OpenSandbox:
         key, asked = _key(request), await schemas.read(request, _CreateAsked)
         with self._service.errors():
             options = _options_of(asked, self._service.settings.most)
-            env = _env_of(asked)
         held = self._service.create(key, wire=_WIRE, labels=asked.metadata, total_s=asked.timeout, **options)
-        held.state[_WIRE] = _State(asked, env)
+        held.state[_WIRE] = _State(asked)
         return json_reply(_described(held), 202)
 
     async def listed(self, request: Request) -> Response:
@@ -274,12 +267,7 @@ class OpenSandbox:
         with self._service.errors():
             languages.find(language)  # so that an unknown one has its status, and no stream
         state.count += 1
-        options: dict[str, Any] = {"language": languages.named(language)}
-        if state.env and options["language"] == "shell":
-            options["env"] = state.env
-        elif state.env and options["language"] in _SET_VARIABLES:
-            options["prepare"] = functools.partial(_set_variables, options["language"], state)
-        events = self._service.stream_in(key, held, asked.code, **options)
+        events = self._service.stream_in(key, held, asked.code, language=languages.named(language))
         return self._streamed(state, events, count=state.count)
 
     async def command(self, request: Request) -> Response:
@@ -291,9 +279,7 @@ class OpenSandbox:
         if (asked.command is None) == (not asked.argv):
             raise Refused(400, "invalid_argument", "command: one of `command` and `argv` is needed")
         text = asked.command if asked.command is not None else shlex.join(asked.argv or ())
-        options: dict[str, Any] = {"language": "shell", "mode": "command", "cwd": asked.cwd}
-        if env := {**state.env, **(asked.envs or {})}:
-            options["env"] = env
+        options: dict[str, Any] = {"language": "shell", "mode": "command", "cwd": asked.cwd, "env": asked.envs}
         if asked.timeout is not None:
             options["wall_s"] = asked.timeout / 1000
         options = {name: value for name, value in options.items() if value is not None}
@@ -336,9 +322,9 @@ class OpenSandbox:
                 first.result()  # a refusal has its status as long as nothing was sent
             state.running.add(name)
             yield _event("init", text=name)
-            yield _told_of(await first, count, state)
+            yield _told_of(await first, count)
             async for item in events:
-                yield _told_of(item, count, state)
+                yield _told_of(item, count)
         finally:
             state.running.discard(name)
             if not first.done():
@@ -489,7 +475,12 @@ def _options_of(asked: _CreateAsked, most: Limits) -> dict[str, Any]:
         cpu_s=min(_WALL_S, most.cpu_s or _WALL_S),
         memory_bytes=Limits().memory_bytes if memory is None else _quantity("resourceLimits.memory", memory),
     )
+    described = len(asked.image.uri if asked.image else "") + sum(len(each) + 64 for each in asked.entrypoint)
+    if described > _MOST_KEPT_CHARS:
+        raise Refused(400, "invalid_argument", f"entrypoint: has at most {_MOST_KEPT_CHARS} characters in all")
     options: dict[str, Any] = {"restart": "auto", "limits": limits}
+    if asked.env:
+        options["env"] = {name: value for name, value in asked.env.items() if value is not None}
     image = _ENVIRONMENT.fullmatch(asked.image.uri) if asked.image else None
     if image is not None:
         options["environment"] = image[1]
@@ -499,44 +490,6 @@ def _options_of(asked: _CreateAsked, most: Limits) -> dict[str, Any]:
             raise Refused(400, "not_supported", "networkPolicy: deny by default, and name the hosts to allow")
         options["network"] = Network(allow=[each.target for each in policy.egress if each.action == "allow"])
     return options
-
-
-def _env_of(asked: _CreateAsked) -> dict[str, str]:
-    """Return the variables of a sandbox; one that is null is left out.
-
-    Raises:
-        Refused, InvalidArgument: One cannot be a variable, or what is kept for the sandbox would be too large.
-    """
-    env = {name: value for name, value in (asked.env or {}).items() if value is not None}
-    for name, value in env.items():
-        if not name or "=" in name or "\0" in name or "\0" in value:
-            raise InvalidArgument("env", f"cannot contain {name!r}: a name is not empty and has no '=', and no NUL")
-    described = len(asked.image.uri if asked.image else "") + sum(len(each) + 64 for each in asked.entrypoint)
-    for field, chars in (
-        ("env", sum(len(name) + len(value) for name, value in env.items())),
-        ("entrypoint", described),
-    ):
-        if chars > _MOST_KEPT_CHARS:
-            raise Refused(400, "invalid_argument", f"{field}: has at most {_MOST_KEPT_CHARS} characters in all")
-    return env
-
-
-def _in_python(env: str) -> str:
-    return f"__import__('os').environ.update({env})"
-
-
-def _in_javascript(env: str) -> str:
-    return f"void Object.assign(process.env, {env})"
-
-
-_SET_VARIABLES: Final = {"python": _in_python, "javascript": _in_javascript}
-"""Languages whose programs share a process that lives on: its environment is changed from within before each run,
-because the process may have been started again since the last one."""
-
-
-async def _set_variables(language: str, state: _State, box: AsyncSandbox) -> None:
-    execution = await box.run(_SET_VARIABLES[language](json.dumps(state.env)), language=language)
-    state.notes = notes_of(execution)  # such as that the process began afresh; the program's own run has none of them
 
 
 def _quantity(name: str, text: str) -> int:
@@ -561,7 +514,7 @@ def _described(held: Held) -> dict[str, Any]:
     return told | ({} if state.image is None else {"image": {"uri": state.image}})
 
 
-def _told_of(item: Event | Ran | None, count: int | None, state: _State) -> bytes:
+def _told_of(item: Event | Ran | None, count: int | None) -> bytes:
     """The daemon's events for one of ours. `count` numbers code; commands have none."""
     if item is None:
         return _event("execution_complete", execution_time=0)
@@ -570,8 +523,7 @@ def _told_of(item: Event | Ran | None, count: int | None, state: _State) -> byte
             return _event("result", results=_results(item.display.data))
         return _event(item.kind, text=item.text) if item.text else b""  # nothing there clears what was shown
     execution, parts = item.execution, []
-    parts += [_event("stderr", text=f"groundbox: {each}\n") for each in (*state.notes, *notes_of(execution))]
-    state.notes = ()
+    parts += [_event("stderr", text=f"groundbox: {each}\n") for each in notes_of(execution)]
     if execution.value is not None and count is not None:
         parts.append(_event("result", results=_results(execution.value)))
     if count is not None:

@@ -280,22 +280,18 @@ class Service:
         *,
         wire: str | None = None,
         last: bool = False,
-        prepare: Callable[[AsyncSandbox], Awaitable[Any]] | None = None,
         **options: Any,
     ) -> AsyncGenerator[Event | Ran, None]:
         """`run_in`, with its events as they come; the last item is the Ran. Leaving early ends the run.
 
         Args:
             last: It runs nothing more and is closed, however this ends.
-            prepare: Called with the sandbox when its turn has come, before the program.
         """
         with held.in_use() as box:
             async with contextlib.AsyncExitStack() as ends, self._turn_in(key, held) as waited_s:
                 if last:
                     ends.push_async_callback(self.sandboxes.close, held)
                 try:
-                    if prepare is not None:
-                        await prepare(box)
                     events = box.stream(source, last=last, **options)
                     told = self._told(key, held, source, options, wire or held.wire, waited_s, events)
                     async with contextlib.aclosing(told):
