@@ -15,7 +15,7 @@ import types
 from os import _exit  # by this name, because programs set `os._exit` to what they like
 from typing import Any, Final, NoReturn
 
-from groundbox.guest.python import machine, tracing
+from groundbox.guest.python import duckdb_limits, machine, tracing
 from groundbox.guest.python.cells import CellRunner
 from groundbox.guest.python.reseed import start_keys
 from groundbox.guest.wire import Wire
@@ -23,6 +23,7 @@ from groundbox.guest.worker import Worker
 from groundbox.jail import (
     BARE,
     GVISOR,
+    LANDLOCK,
     NAMESPACES,
     credentials,
     enter,
@@ -66,6 +67,8 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     warm.enter_environment(order.get("caches"), order["folder"])
     cells = CellRunner(ipython=order["ipython"])
     tracing.NATIVE = order["tracer"]
+    if plan.backend == LANDLOCK:
+        duckdb_limits.install()
     warm.import_all(order["modules"])
     outer.make_ruleset(plan)
     cells.warm_up()
