@@ -122,3 +122,20 @@ def test_a_user_who_is_not_there_is_bad_usage(command):
 
     assert (ran.code, ran.stdout) == (2, "")
     assert ran.complaint == "Error: Invalid value for '--delegate': there is no user 'no-such-user' on this host"
+
+
+def test_a_waived_layer_is_not_missed_and_what_it_held_off_is_no_breach(command):
+    ran = command("doctor", "--waive", "seccomp", "--json")
+
+    facts = [json.loads(line) for line in ran.stdout.splitlines()]
+    results = {each["name"]: each["result"] for each in facts if each["kind"] == "attempt"}
+    assert results["the system call keyctl is refused"] == "waived"
+    assert "breach" not in results.values()
+    assert (ran.code, facts[-1]["works"]) == (0, True)
+
+
+def test_a_layer_that_is_not_one_is_bad_usage(command):
+    ran = command("doctor", "--waive", "moat")
+
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "Invalid value for '--waive': moat is not a layer that can be waived; choose among " in ran.complaint

@@ -6,6 +6,9 @@ import time
 import pytest
 
 from groundbox.cli.cells import cells, is_complete
+from groundbox.sandbox.engine import _WAIVABLE
+
+LAYERS = ", ".join(sorted(_WAIVABLE))
 
 
 class Lines:
@@ -137,7 +140,10 @@ def test_limits_are_those_of_run(command):
             ["--language", "sql", "--option", "dialect=oracle"],
             "Invalid value for '--option dialect': 'oracle' is none of 'duckdb' and 'sqlite'",
         ),
-        (["--waive", "nonsense"], "Invalid value for '--waive': nonsense is no layer; see `groundbox doctor`"),
+        (
+            ["--waive", "nonsense"],
+            "Invalid value for '--waive': nonsense is not a layer that can be waived; choose among " + LAYERS,
+        ),
         (["file.py"], "Got unexpected extra argument (file.py)"),
     ],
 )

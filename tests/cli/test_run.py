@@ -12,11 +12,13 @@ import time
 import pytest
 
 from groundbox import Limits, MiB
+from groundbox.sandbox.engine import _WAIVABLE
 
 TABLE = "application/vnd.dataresource+json"
 SUMMARY = re.compile(
     r"groundbox: (?P<end>[^,]+), [\d.]+ m?s(, cpu [\d.]+ m?s)?(, memory [\d.]+ [KMG]?i?B)?, cold start [\d.]+ m?s"
 )
+LAYERS = ", ".join(sorted(_WAIVABLE))
 
 
 def told(ran):
@@ -400,7 +402,9 @@ MESSAGES = {
     ("-c", "1", "--backend", "none"): (
         "Invalid value for '--backend': 'none' is not one of 'namespaces', 'landlock', 'gvisor', 'bare'."
     ),
-    ("-c", "1", "--waive", "nonsense"): ("Invalid value for '--waive': nonsense is no layer; see `groundbox doctor`"),
+    ("-c", "1", "--waive", "nonsense"): (
+        "Invalid value for '--waive': nonsense is not a layer that can be waived; choose among " + LAYERS
+    ),
     ("-c", "1", "--allow-host", "127.0.0.1"): (
         "Invalid value for '--allow-host': '127.0.0.1' is an address; name the host instead"
     ),

@@ -15,8 +15,11 @@ import groundbox as gb
 from groundbox import InvalidArgument, Limits, Network, Outcome, Sandbox
 from groundbox.errors import EnvironmentFailed, GuestFileError, SandboxLost
 from groundbox.jail import NAMESPACES, cgroup, enter
+from groundbox.sandbox.engine import _WAIVABLE
 from groundbox.sandbox.worker import Worker
 from groundbox.testing.base import until
+
+LAYERS = ", ".join(sorted(_WAIVABLE))
 
 LIMITS = [
     ({"wall_s": 0}, "wall_s: must be above 0, not 0; write None for no limit"),
@@ -52,7 +55,7 @@ def test_no_default_is_unlimited():
 OPTIONS = [
     ({"backend": "docker"}, "backend: 'docker' is none of namespaces, landlock, gvisor, bare"),
     ({"profile": "large"}, "profile: 'large' is none of bare, science, node"),
-    ({"waive": {"walls"}}, "waive: walls is no layer; see `groundbox doctor`"),
+    ({"waive": {"walls"}}, "waive: walls is not a layer that can be waived; choose among " + LAYERS),
     (
         {"backend": "bare", "network": Network(loopback=True)},
         "network: the backend bare cannot give any; use namespaces",

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import click
 
 from groundbox.cli.ending import ends_tidily
+from groundbox.cli.options import naming_options
 from groundbox.cli.program import bad
 from groundbox.cli.terminal import one_line
 from groundbox.errors import EnvironmentFailed, GroundboxError, InvalidArgument, SandboxUnavailable
@@ -25,6 +26,7 @@ from groundbox.jail.probe import missing, probe
 from groundbox.remote.connect import API_KEY, Connection
 from groundbox.remote.transport import Address, address_of
 from groundbox.sandbox import environments, languages
+from groundbox.sandbox.engine import check_waivable
 from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.sandbox.selftest import Verdict, selftest
@@ -36,6 +38,18 @@ _WITH_KEY: Final = "/v1/languages"
 """Answered to whoever has a key, and costs nothing."""
 
 
+class Wall(NamedTuple):
+    """What is tried: the arguments of a sandbox."""
+
+    backend: str
+    environment: str
+    waive: tuple[str, ...]
+
+    def sandbox(self) -> AsyncSandbox:
+        """Return a new sandbox behind this wall."""
+        return AsyncSandbox(**self._asdict(), profile="bare")
+
+
 @click.command()
 @click.option(
     "--backend",
@@ -45,11 +59,14 @@ _WITH_KEY: Final = "/v1/languages"
     help="The one to try.",
 )
 @click.option("--environment", default="default", show_default=True, metavar="NAME", help="Whose Python to use.")
+@click.option("--waive", multiple=True, metavar="LAYER", help="A layer to do without, as for `run`; repeatable.")
 @click.option("--delegate", metavar="USER", help="As root: make control groups that USER may use, and end.")
 @click.option("--url", metavar="URL", help="Ask a server that runs, instead of looking at this host.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout.")
 @ends_tidily
-def doctor(backend: str, environment: str, delegate: str | None, url: str | None, *, as_json: bool) -> int:
+def doctor(
+    backend: str, environment: str, waive: tuple[str, ...], delegate: str | None, url: str | None, *, as_json: bool
+) -> int:
     """Shows what this host can do for isolation, and tries whether it holds.
 
     First each mechanism with what to do where it is missing, then the environment and a program of each
@@ -64,21 +81,26 @@ def doctor(backend: str, environment: str, delegate: str | None, url: str | None
     """
     if delegate is not None and url is not None:
         raise bad("--url", "does not go with --delegate")
+    if waive and (delegate is not None or url is not None):
+        raise bad("--waive", "does not go with --delegate or --url")
     if delegate is not None:
         _delegate(delegate, as_json=as_json)
         return 0
     tell = _as_json if as_json else _in_words
     if url is not None:
         return _server(url, tell)
+    with naming_options():
+        check_waivable(waive)
     findings = probe()
     for finding in findings:
         tell("layer", dataclasses.asdict(finding))
     facts = _environment(environment)
     tell("environment", facts)
-    lacking = [(finding.layer, finding.mend) for finding in missing(findings, backend=backend, waive=frozenset())]
+    wall = Wall(backend, environment, waive)
+    lacking = [(finding.layer, finding.mend) for finding in missing(findings, backend=backend, waive=frozenset(waive))]
     if not facts["works"]:
         lacking.append((f"environment {environment}", f"Run `{facts['mend']}`."))
-    verdict = _incomplete(lacking) or _unable(backend, environment) or _tried(backend, environment, tell)
+    verdict = _incomplete(lacking) or _unable(wall) or _tried(wall, tell)
     tell("verdict", {"backend": backend, **verdict})
     return 0 if verdict["works"] else _WE_FAILED
 
@@ -91,10 +113,10 @@ def _incomplete(lacking: list[tuple[str, str]]) -> dict[str, Any] | None:
     return {"works": False, "detail": f"missing: {names}", "mend": " ".join(mend for _, mend in lacking)}
 
 
-def _unable(backend: str, environment: str) -> dict[str, Any] | None:
+def _unable(wall: Wall) -> dict[str, Any] | None:
     """The verdict where no sandbox starts, so that each language would only say so again."""
     try:
-        asyncio.run(AsyncSandbox(backend=backend, environment=environment, profile="bare").run_last("1"))
+        asyncio.run(wall.sandbox().run_last("1"))
     except SandboxUnavailable as error:
         return {"works": False, "detail": "; ".join(error.missing), "mend": " ".join(error.mends)}
     except GroundboxError as error:
@@ -102,12 +124,12 @@ def _unable(backend: str, environment: str) -> dict[str, Any] | None:
     return None
 
 
-def _tried(backend: str, environment: str, tell: Callable[[str, dict[str, Any]], None]) -> dict[str, Any]:
+def _tried(wall: Wall, tell: Callable[[str, dict[str, Any]], None]) -> dict[str, Any]:
     """The verdict after programs and attempts."""
-    spoken = [_language(each, backend, environment) for each in languages.listed()]
+    spoken = [_language(each, wall) for each in languages.listed()]
     for each in spoken:
         tell("language", each)
-    problem = _try(backend, environment, tell)
+    problem = _try(wall, tell)
     failing = [each["name"] for each in spoken if each["installed"] and not each["works"]]
     if problem or failing:
         words = ([problem] if problem else []) + [f"the self-test of {name} fails" for name in failing]
@@ -123,18 +145,26 @@ def _delegate(user: str, *, as_json: bool) -> None:
             f"only root can hand control groups to a user; run: sudo groundbox doctor --delegate {user}"
         )
     try:
-        entry = pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
+        uid, gid = (int(user), _group_of(int(user))) if user.isdigit() else pwd.getpwnam(user)[2:4]
     except KeyError:
         context, problem = click.get_current_context(), f"there is no user {user!r} on this host"
         raise click.BadParameter(problem, ctx=context, param_hint="'--delegate'") from None
     try:
-        folders = cgroup.delegate(entry.pw_uid, entry.pw_gid)
+        folders = cgroup.delegate(uid, gid)
     except OSError as error:
         mend = getattr(error, "mend", "")
         words = f"control groups cannot be delegated here: {error}"
         raise GroundboxError(f"{words}. {mend}." if mend else words) from None
     for folder in folders:
         print(json.dumps({"kind": "delegated", "folder": folder}) if as_json else folder)
+
+
+def _group_of(uid: int) -> int:
+    """Return the group of a user, or -1, which changes no group, if the user database has no entry."""
+    try:
+        return pwd.getpwuid(uid).pw_gid
+    except KeyError:
+        return -1
 
 
 def _environment(name: str) -> dict[str, Any]:
@@ -159,15 +189,14 @@ def _environment(name: str) -> dict[str, Any]:
     return facts
 
 
-def _language(language: languages.Language, backend: str, environment: str) -> dict[str, Any]:
+def _language(language: languages.Language, wall: Wall) -> dict[str, Any]:
     """How the self-test of a language went in a sandbox of this backend."""
     facts: dict[str, Any] = {"name": language.name, "installed": language.missing is None, "works": False, "mend": ""}
     if language.missing is not None:
         return {**facts, "detail": f"guests see no {language.missing.needs}", "mend": language.missing.advice}
     test = languages.find(language.name).SELF_TEST
-    box = AsyncSandbox(backend=backend, environment=environment, profile="bare")
     try:
-        execution = asyncio.run(box.run_last(test.source, language=language.name, mode=test.mode))
+        execution = asyncio.run(wall.sandbox().run_last(test.source, language=language.name, mode=test.mode))
     except GroundboxError as error:
         return {**facts, "detail": str(error)}
     if execution.ok and execution.stdout == test.prints:
@@ -176,26 +205,29 @@ def _language(language: languages.Language, backend: str, environment: str) -> d
     return {**facts, "detail": f"its self-test ended with {execution.outcome.value}: {said}"}
 
 
-def _try(backend: str, environment: str, tell: Callable[[str, dict[str, Any]], None]) -> str:
-    """Why sandboxes of `backend` do not run or not hold, or nothing."""
-    verdicts: list[Verdict] = []
+def _try(wall: Wall, tell: Callable[[str, dict[str, Any]], None]) -> str:
+    """Return why sandboxes behind this wall do not run or not hold, or nothing."""
+    counts = dict.fromkeys(("held", "breach", "unclear", "waived"), 0)
+    backend = wall.backend
 
     async def attempt() -> None:
-        async for verdict in selftest(backend, environment=environment):
-            verdicts.append(verdict)
-            tell("attempt", {"backend": backend, **_plain(verdict)})
+        async for verdict in selftest(backend, environment=wall.environment, waive=wall.waive):
+            facts = _plain(verdict)
+            if not verdict.held and verdict.probe.layer in wall.waive:
+                facts["result"] = "waived"
+            counts[facts["result"]] += 1
+            tell("attempt", {"backend": backend, **facts})
 
     try:
         asyncio.run(attempt())
     except GroundboxError as error:
         tell("backend", {"backend": backend, "works": False, "detail": str(error), "breaches": 0})
         return "sandboxes do not start"
-    breaches = sum(verdict.breach for verdict in verdicts)
-    unclear = sum(not verdict.held and not verdict.breach for verdict in verdicts)
-    detail = f"{len(verdicts)} attempts, {breaches} got through"
-    detail += f", {unclear} came to no end" if unclear else ""
-    works = not breaches and not unclear
-    tell("backend", {"backend": backend, "works": works, "detail": detail, "breaches": breaches})
+    detail = f"{sum(counts.values())} attempts, {counts['breach']} got through"
+    detail += f", {counts['unclear']} came to no end" if counts["unclear"] else ""
+    detail += f", {counts['waived']} more for want of a waived layer" if counts["waived"] else ""
+    works = not counts["breach"] and not counts["unclear"]
+    tell("backend", {"backend": backend, "works": works, "detail": detail, "breaches": counts["breach"]})
     return "" if works else f"of {detail}"
 
 
@@ -338,7 +370,7 @@ def _layer_words(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _attempt_words(facts: dict[str, Any]) -> Iterator[str]:
-    word = {"held": "ok", "breach": "BREACH", "unclear": "UNCLEAR"}[facts["result"]]
+    word = {"held": "ok", "breach": "BREACH", "unclear": "UNCLEAR", "waived": "waived"}[facts["result"]]
     yield f"{word:<8} {facts['backend']}: {facts['name']}"
     if facts["detail"]:
         yield f"{'':<8} {one_line(facts['detail'])} (layer {facts['layer']})"

@@ -83,6 +83,7 @@ def root() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits."""
+    os.umask(os.umask(0o077) & ~0o700)  # its own files and folders have to be usable for their owner
     _open_closed_streams()
     try:
         code = root.main(arguments, prog_name="groundbox", standalone_mode=False)
@@ -104,6 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         click.echo(f"groundbox: {error}", err=True)
         sys.exit(WE_FAILED)
     except OSError as error:
+        if _current_folder_is_gone():
+            say("the current folder was removed, and a path was given relative to it; go to another folder")
+            sys.exit(WE_FAILED)
         if error.errno not in _HOST_IS_FULL:
             _report_fault()
         if error.filename:
@@ -116,6 +120,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Exception:
         _report_fault()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _current_folder_is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _open_closed_streams() -> None:

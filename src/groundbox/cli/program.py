@@ -67,7 +67,7 @@ def find(
         click.UsageError: The words make no program; the message names the one at fault.
     """
     if code is not None:
-        name, argv, source = "-c", tuple(words), code
+        name, argv, source = "-c", tuple(words), _decode_argument(code)
     elif words:
         name, *rest = words
         argv, source = tuple(rest), _text(name)
@@ -97,6 +97,14 @@ takes_files: Final[Callable[..., Any]] = click.option(
     help="A file or folder to copy into the workdir; repeatable.",
 )
 """Gives a command `--file`; it receives what was written as `files`."""
+
+
+def _decode_argument(text: str) -> str:
+    """Return an argument as the terminal sent it, in UTF-8, also if the locale (LC_ALL=POSIX) knows ASCII only."""
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError:
+        return text
 
 
 def hand_over(text: str, *, most_bytes: int | None) -> Handed:

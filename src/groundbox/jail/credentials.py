@@ -6,10 +6,13 @@ even from a process without capabilities.
 Started as an ordinary user there is one id, the user's own; the other layers hold siblings apart.
 """
 
+import os
 from typing import Final
 
 from . import kernel
 
+FIRST_HOST_UID: Final = 0x70000000
+"""Where the ranges begin (sandbox/uids.py)."""
 INSIDE_UID: Final = 1000
 RANGE: Final = 65536
 GUESTS: Final = 60_000
@@ -21,6 +24,21 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _PR_SET_SECUREBITS: Final = 28
 _NO_SETUID_FIXUP: Final = 4
 _SIGKILL: Final = 9
+
+
+def has_ranges() -> bool:
+    """Return True if this process may use the ranges of host ids: as root, unless it is that of a user namespace.
+
+    If root of a user namespace with few ids waives the layer `uid`, it is treated as an ordinary user.
+    """
+    if os.geteuid() != 0:
+        return False
+    try:
+        with open("/proc/self/uid_map") as file:
+            spans = [tuple(map(int, line.split())) for line in file]
+    except FileNotFoundError:  # a kernel without user namespaces
+        return True
+    return any(first <= FIRST_HOST_UID and first + count >= FIRST_HOST_UID + RANGE for first, _, count in spans)
 
 
 def become(uid: int) -> None:

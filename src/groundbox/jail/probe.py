@@ -3,6 +3,7 @@
 import os
 import platform
 import pwd
+import resource
 import shutil
 import subprocess
 import sys
@@ -10,11 +11,40 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from . import BARE, GVISOR, LANDLOCK, NAMESPACES, cgroup, enter, kernel, landlock, namespaces, seccomp
+from . import (
+    BARE,
+    GVISOR,
+    LANDLOCK,
+    NAMESPACES,
+    cgroup,
+    credentials,
+    enter,
+    kernel,
+    landlock,
+    namespaces,
+    rootfs,
+    seccomp,
+)
 
 SMALLEST_LANDLOCK: Final = 1
 SCOPING_LANDLOCK: Final = 6
+_DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _RUNSC: Final = ("/usr/bin/runsc", "/usr/local/bin/runsc", "/usr/sbin/runsc", "/usr/local/sbin/runsc")
+
+
+LACKING_IDS: Final = (
+    f"this is root of a user namespace without the ids from {credentials.FIRST_HOST_UID} on, "
+    "so that a guest would be root of it"
+)
+MEND_IDS: Final = "Run as an ordinary user of this container; or do without ids of the guests' own: `--waive uid`."
+
+
+SMALLEST_FILE_SIZE: Final = 16 << 20
+"""Below it the root of a sandbox and the data of libraries cannot be laid out."""
+MEND_FILE_SIZE: Final = (
+    "Start from a shell or unit without that limit: "
+    "it comes from a profile, /etc/security/limits.conf or `LimitFSIZE=`."
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +73,7 @@ def probe() -> list[Finding]:
 
 def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> list[Finding]:
     """Those layers that `backend` needs and that cannot stand here."""
-    needed = {"platform", "landlock", "seccomp"}
+    needed = {"platform", "landlock", "seccomp", "uid"}
     if backend == NAMESPACES:
         needed |= {"namespaces", "cgroup"}
     if backend == GVISOR:
@@ -52,7 +82,7 @@ def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> 
         needed = {"platform"}
     lacking = [finding for finding in findings if finding.layer in needed - waive and not finding.works]
     abi = landlock.abi()
-    if backend == LANDLOCK and os.geteuid() != 0 and 0 < abi < SCOPING_LANDLOCK:
+    if backend == LANDLOCK and not credentials.has_ranges() and 0 < abi < SCOPING_LANDLOCK:
         reason = f"ABI {abi} does not keep signals inside ({SCOPING_LANDLOCK} is needed without root)"
         lacking.append(Finding("landlock", False, reason, "Use Linux 6.12 or newer, or run as root."))
     return lacking
@@ -117,34 +147,75 @@ def _platform() -> Finding:
     release = f"{platform.system()} {platform.release()} {kernel.MACHINE}"
     if sys.platform != "linux" or kernel.MACHINE not in ("x86_64", "aarch64"):
         return Finding("platform", False, release, "groundbox runs on Linux on x86_64 and aarch64 only.")
+    if not os.path.exists("/proc/self/status"):
+        return Finding("platform", False, f"{release}, without /proc", "As root: `mount -t proc proc /proc`.")
+    largest = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    if 0 <= largest < SMALLEST_FILE_SIZE:
+        return Finding("platform", False, f"{release}; {too_small_files(largest)}", MEND_FILE_SIZE)
+    absent = [f"/dev/{name}" for name in _DEVICES if not os.path.exists(f"/dev/{name}")]
+    if absent:
+        mend = "As root: `mount -t devtmpfs none /dev`."
+        return Finding("platform", False, f"{release}, without {', '.join(absent)}", mend)
     return Finding("platform", True, release)
 
 
+def too_small_files(largest: int) -> str:
+    """Return why the limit of the size of files (`ulimit -f`) leaves no room for a sandbox."""
+    return f"a file may have {largest} bytes (`ulimit -f`), and {SMALLEST_FILE_SIZE} are needed"
+
+
 def _namespaces() -> Finding:
-    flags = namespaces.NEWNS | namespaces.NEWPID | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS
-    if os.geteuid() != 0:
-        flags |= namespaces.NEWUSER
-    failure = _try(lambda: namespaces.unshare(flags))
+    failure = _try(_make_namespaces)
     if not failure:
         return Finding("namespaces", True, "user, mount, pid, network, ipc, uts")
     return Finding("namespaces", False, failure, _mend_namespaces())
 
 
+def _make_namespaces() -> None:
+    """Make the namespaces and a root of their own, as a template does."""
+    uid, gid = os.geteuid(), os.getegid()
+    if not credentials.has_ranges():
+        namespaces.unshare(namespaces.NEWUSER)
+        namespaces.write_id_maps(os.getpid(), inside=credentials.INSIDE_UID, outside_uid=uid, outside_gid=gid, count=1)
+    namespaces.unshare(namespaces.NEWNS | namespaces.NEWPID | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS)
+    rootfs.make_private()
+    kernel.mount("tmpfs", "/proc", "tmpfs", 0, "size=4k")
+    os.chdir("/proc")
+    kernel.call("pivot_root", b".", b".")
+
+
+def _is_chroot() -> bool:
+    """Return True if the root of this process is a folder in which nothing is mounted, as chroot(2) leaves it."""
+    points = [line.split()[4] for line in _read("/proc/self/mountinfo").splitlines()]
+    return bool(points) and "/" not in points
+
+
 def _mend_namespaces() -> str:
+    if _is_chroot():
+        return (
+            "This is a chroot, in which the kernel allows no root of a sandbox's own. Start programs in that folder, "
+            "here called ROOT, by pivot_root, as root: `unshare --mount sh -c 'mount --rbind ROOT ROOT && cd ROOT && "
+            "pivot_root . mnt && umount --lazy /mnt && exec sh'`; or ask for the weaker wall by name: "
+            "--backend landlock."
+        )
     if _read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
         return (
-            "Ubuntu's AppArmor refuses user namespaces to ordinary programs. Allow them for all with "
-            "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or give the interpreter a profile with `userns,`."
+            "Ubuntu's AppArmor refuses user namespaces to ordinary programs. Allow them for all, as root: "
+            "`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`; or give the interpreter a profile with "
+            "`userns,`."
         )
     if _read("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-        return "Allow them with `sysctl kernel.unprivileged_userns_clone=1`."
-    if _read("/proc/sys/user/max_user_namespaces") == "0":
-        return "Allow them with `sysctl user.max_user_namespaces=10000`."
+        return "Allow them, as root: `sysctl -w kernel.unprivileged_userns_clone=1`."
+    for kind in ("user", "mnt", "pid", "net", "ipc", "uts"):
+        if _read(f"/proc/sys/user/max_{kind}_namespaces") == "0":
+            return f"Allow them, as root: `sysctl -w user.max_{kind}_namespaces=10000`."
     if os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"):
         return (
             "This is a container whose seccomp profile refuses namespaces. Start it with a profile that allows "
             "unshare, clone3, mount and pivot_root, or ask for the weaker wall by name: --backend landlock."
         )
+    if os.geteuid() == 0:
+        return "Ask for the weaker wall by name: --backend landlock."
     return "Run as root, or ask for the weaker wall by name: --backend landlock."
 
 
@@ -182,8 +253,10 @@ def _cgroups() -> Finding:
 
 
 def _identity() -> Finding:
-    if os.geteuid() == 0:
+    if credentials.has_ranges():
         return Finding("uid", True, "root: every sandbox gets a host id of its own")
+    if os.geteuid() == 0:
+        return Finding("uid", False, LACKING_IDS, MEND_IDS)
     detail = f"ordinary user {os.geteuid()}: sandboxes share this user's host id; namespaces keep them apart"
     return Finding("uid", True, detail)
 

@@ -12,12 +12,12 @@ import os
 import resource
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from groundbox.errors import InvalidArgument, SandboxUnavailable
-from groundbox.jail import BARE, GVISOR, LANDLOCK, NAMESPACES, enter, kernel, landlock, probe
+from groundbox.jail import BARE, GVISOR, LANDLOCK, NAMESPACES, credentials, enter, kernel, landlock, probe
 from groundbox.jail import cgroup as cgroups
 from groundbox.jail.probe import mend_cgroup
 from groundbox.limits import Limits, MiB
@@ -46,7 +46,6 @@ TRACER: Final = "groundbox.guest.trace.tracer"
 _HEAP_BYTES: Final = {"bare": 9 * MiB, "science": 80 * MiB}
 _CLOSING_S: Final = 10.0
 _SWEEP_S: Final = 0.25
-_FIRST_UID: Final = 0x70000000
 _MOST_POOLS: Final = 16
 """Kinds of worker that some are kept ready of; beyond, those of the kind that was asked for longest ago are ended."""
 _MOST_UNUSED: Final = 8
@@ -84,9 +83,7 @@ class Setup:
         if self.profile not in (*PROFILES, *languages.RESIDENTS):
             known = ", ".join((*PROFILES, *languages.RESIDENTS))
             raise InvalidArgument("profile", f"{self.profile!r} is none of {known}")
-        unknown = self.waive - _WAIVABLE
-        if unknown:
-            raise InvalidArgument("waive", f"{', '.join(sorted(unknown))} is no layer; see `groundbox doctor`")
+        check_waivable(self.waive)
         if self.mounts and (self.backend != NAMESPACES or "mount_ns" in self.waive):
             raise InvalidArgument("mounts", "need the backend namespaces, with its layer mount_ns")
         if self.network != "off" and self.backend != NAMESPACES:
@@ -101,6 +98,15 @@ class Setup:
             raise InvalidArgument("branching", "is for sandboxes without a network, so far")
         if self.branching and kernel.MACHINE != "x86_64":
             raise InvalidArgument("branching", f"is for x86_64 so far, and this machine is {kernel.MACHINE}")
+
+
+def check_waivable(waive: Collection[str]) -> None:
+    """Raise InvalidArgument if one of these names is not that of a layer that can be waived."""
+    unknown = set(waive) - _WAIVABLE
+    if unknown:
+        names = ", ".join(sorted(_WAIVABLE))
+        words = f"{', '.join(sorted(unknown))} is not a layer that can be waived; choose among {names}"
+        raise InvalidArgument("waive", words)
 
 
 class Loan(NamedTuple):
@@ -141,7 +147,7 @@ class Engine:
         self._leases: dict[Path, contextlib.ExitStack] = {}
         self._folder: str | None = None
         self._abi = landlock.abi()
-        _raise_descriptor_limit()
+        _raise_limits()
         private.remove_abandoned()
         self._find_groups()
         self._loop, self._pid = weakref.ref(asyncio.get_running_loop()), os.getpid()
@@ -347,12 +353,19 @@ class Engine:
             if self._cgroups is None:
                 missing.append(f"cgroup: {self._cgroups_missing}")
                 mends.append(mend_cgroup(self._cgroups_missing))
+        if os.geteuid() == 0 and not credentials.has_ranges() and "uid" not in setup.waive:
+            missing.append(f"uid: {probe.LACKING_IDS}")
+            mends.append(probe.MEND_IDS)
+        largest = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        if 0 <= largest < probe.SMALLEST_FILE_SIZE:
+            missing.append(f"rlimits: {probe.too_small_files(largest)}")
+            mends.append(probe.MEND_FILE_SIZE)
         abi = self._abi
         if "landlock" not in setup.waive and abi == 0 and setup.backend != GVISOR:
             missing.append("landlock: the kernel has none, or it is switched off")
-        if setup.backend == LANDLOCK and os.geteuid() != 0 and abi < 6:
+        if setup.backend == LANDLOCK and not credentials.has_ranges() and abi < 6:
             missing.append(f"landlock: ABI {abi} does not keep signals inside (6 is needed without root)")
-        if setup.backend == LANDLOCK and os.geteuid() == 0 and "uid" not in setup.waive:
+        if setup.backend == LANDLOCK and credentials.has_ranges() and "uid" not in setup.waive:
             closed = _closed_folders(recipe.readable)
             missing += [
                 f"environment: {each} is closed to others, so that a guest's user id cannot enter" for each in closed
@@ -436,7 +449,7 @@ class Engine:
             return await self._started(recipe)
 
     async def _started(self, recipe: Recipe) -> Template:
-        held = UidRange.lend(_FIRST_UID) if os.geteuid() == 0 else None
+        held = UidRange.lend(credentials.FIRST_HOST_UID) if credentials.has_ranges() else None
         group = self._new_cgroup() if recipe.backend == GVISOR else None
         template = Template(recipe, uid_base=None if held is None else held.first, group=group)
         if held is not None:
@@ -614,8 +627,12 @@ def _standard(module: str) -> bool:
     return module.split(".")[0] in sys.stdlib_module_names
 
 
-def _raise_descriptor_limit() -> None:
-    """A sandbox takes five descriptors and more; the usual soft limit of 1024 would end at 200 of them."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def _raise_limits() -> None:
+    """Raise what a shell may have lowered: the limits of open files, of which a sandbox takes five, and of their size.
+
+    The usual soft limit of 1024 descriptors would end at 200 sandboxes.
+    """
+    for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
+        soft, hard = resource.getrlimit(limit)
+        if soft != hard:
+            resource.setrlimit(limit, (hard, hard))

@@ -96,7 +96,7 @@ def _candidates(releases: Sequence[str]) -> Iterator[Path]:
 
 
 def _from_pyenv(release: str) -> list[Path]:
-    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    versions = Path(os.environ.get("PYENV_ROOT") or Path(os.path.expanduser("~")) / ".pyenv") / "versions"
     try:
         names = sorted(os.listdir(versions), reverse=True)
     except OSError:  # none, or another user's

@@ -95,7 +95,13 @@ def _data_home() -> str:
         return "/var/lib/groundbox"
     data = os.environ.get("XDG_DATA_HOME", "")
     # The XDG specification says that a relative path there is to be ignored.
-    return os.path.join(data if os.path.isabs(data) else Path.home() / ".local/share", "groundbox")
+    if not os.path.isabs(data):
+        home = os.path.expanduser("~")
+        if not os.path.isabs(home):  # HOME is not set, and no entry of the user database has one
+            words = f"user {os.geteuid()} has no home folder: name a folder for environments in GROUNDBOX_HOME"
+            raise EnvironmentFailed(f"{words}, such as `export GROUNDBOX_HOME=/tmp/groundbox-{os.geteuid()}-home`")
+        data = os.path.join(home, ".local/share")
+    return os.path.join(data, "groundbox")
 
 
 def get(name: str = "default") -> Environment:

@@ -95,8 +95,9 @@ def _pip_setting(name: str, environ: Mapping[str, str]) -> str | None:
     if chosen == os.devnull:  # pip's way to say that no file counts
         return None
     config = configparser.RawConfigParser()
-    user = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    files = [Path("/etc/pip.conf"), Path.home() / ".pip/pip.conf", user / "pip/pip.conf"]
+    home = Path(os.path.expanduser("~"))
+    user = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    files = [Path("/etc/pip.conf"), home / ".pip/pip.conf", user / "pip/pip.conf"]
     files.append(Path(sys.prefix) / "pip.conf")
     if chosen:
         files.append(Path(chosen))
