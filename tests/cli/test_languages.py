@@ -63,7 +63,7 @@ def test_a_language_that_is_missing_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(shell, "NEEDS", languages.Needs("no-such-shell", "apt install it"))
     (missing,) = [each for each in languages.listed() if each.name == "shell"]
 
-    facts = doctor._language(missing, "namespaces", "default")
+    facts = doctor._language(missing, doctor.Wall("namespaces", "default", ()))
 
     assert (facts["installed"], facts["works"], facts["mend"]) == (False, False, "apt install it")
 
@@ -74,7 +74,7 @@ def test_a_language_that_fails_its_self_test_is_told(monkeypatch):
     monkeypatch.setattr(shell, "SELF_TEST", languages.SelfTest("exit 3", "script", ""))
     (broken,) = [each for each in languages.listed() if each.name == "shell"]
 
-    facts = doctor._language(broken, "namespaces", "default")
+    facts = doctor._language(broken, doctor.Wall("namespaces", "default", ()))
 
     assert (facts["installed"], facts["works"]) == (True, False)
     assert facts["detail"] == "its self-test ended with error: SystemExit: the program ended with exit code 3"
