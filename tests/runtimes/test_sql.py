@@ -356,7 +356,7 @@ def test_a_file_in_another_encoding_is_for_python_where_sqlite_is_the_engine(box
 
     assert failure.hints == (
         "The file is not UTF-8. A Python cell can read it into a DataFrame, which SQL can query by its name: "
-        "pandas.read_csv('file.csv', encoding='cp1252'), or 'utf-16'.",
+        "pandas.read_csv('latin.csv', encoding='cp1252'), or 'cp1251', 'shift_jis', 'gb18030'.",
     )
 
 

@@ -24,6 +24,8 @@ EXTENSION: Final = ".sql"
 NEEDS: Final[Needs | None] = None
 SELF_TEST: Final = SelfTest(source="SELECT 6 * 7", mode="cell", prints="")
 DIALECTS: Final = ("duckdb", "sqlite")
+_MOST_NOTES: Final = 20
+_MOST_NAME_CHARS: Final = 200
 OPTIONS: Final = frozenset({"dialect", "database", "max_tokens", "aside"})
 
 
@@ -102,7 +104,26 @@ def finish(program: Program, execution: Execution, studied: None) -> Execution:
     """With the rows as a bundle of their own kind."""
     if execution.value is None or ROWS not in execution.value:
         return execution
-    return dataclasses.replace(execution, value=bundle_of(execution.value[ROWS]))
+    bundle = bundle_of(execution.value[ROWS])
+    notes = [_changed(*change) for change in bundle.changes[:_MOST_NOTES]]
+    return dataclasses.replace(execution, value=bundle, warnings=(*execution.warnings, *notes))
+
+
+def _changed(file: str, column: str, guessed: str, kind: str, reason: str) -> Warning:
+    """The note on a column of a CSV file that is read as another type than DuckDB guesses. Names are the guest's."""
+    file, column, guessed, kind = (text[:_MOST_NAME_CHARS] for text in (file, column, guessed, kind))
+    what = f"column {column!r} of {file!r} is read as {kind}"
+    if reason == "later":
+        message = f"{what}: the first 20,480 lines look like {guessed}, and later ones would be changed by that"
+        hint = f"Name the type if {guessed} is meant: read_csv('file.csv', types = {{'column': '{guessed}'}})."
+    elif reason == "day":
+        message = f"{what}: its days have no year of four digits, and the order of day, month and year is not certain"
+        hint = "Name the order: read_csv('file.csv', dateformat = '%d/%m/%y')."
+    else:
+        message = f"{file!r} is large, so its types are guessed from the first 20,480 lines, and later ones are cast"
+        hint = "read_csv('file.csv', sample_size = -1) looks at all lines."
+    evidence = {"file": file, "column": column, "guessed": guessed, "type": kind}
+    return Warning(code="sql.csv_types", tier="note", message=message, hint=hint, evidence=evidence)
 
 
 def _powerful(name: str, powers: Sequence[str]) -> Sequence[Warning]:

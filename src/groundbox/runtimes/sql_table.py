@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -23,6 +23,7 @@ MOST_NAME_CHARS: Final = 2_000_000
 """Of names and types, as often as data and text repeat them."""
 MOST_HTML_CHARS: Final = 8_000_000
 """More than all the cells that are marked up, at their longest. Markup makes six characters of some."""
+MOST_CHANGES: Final = 200
 _HEAD_LINES: Final = 5
 _MARKS: Final = "&<>\"'"
 _BETWEEN: Final = "\0"
@@ -39,6 +40,7 @@ class Rows(msgspec.Struct, frozen=True):
         row_count: Of all rows that are held; there are more if not `complete`.
         name: What the DataFrame is called in Python cells.
         page: SQL's own way to the rows that are not held.
+        changes: File, column, guessed type, type that was read, and why it was (guest/sql/csv_types.py).
     """
 
     columns: Annotated[list[tuple[str, str, _Word, _Word]], msgspec.Meta(max_length=tables.COLUMNS)]
@@ -48,6 +50,9 @@ class Rows(msgspec.Struct, frozen=True):
     complete: bool
     name: _Word
     page: _Word
+    changes: Annotated[
+        list[tuple[str, str, str, str, Literal["later", "day", "large"]]], msgspec.Meta(max_length=MOST_CHANGES)
+    ] = []
 
     def __post_init__(self) -> None:
         if len(self.cells) != len(self.columns) or len(set(map(len, self.cells))) > 1:
@@ -63,6 +68,11 @@ class TableBundle(Mapping[str, Any]):
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._made: dict[str, Any] = {}
+
+    @property
+    def changes(self) -> Sequence[tuple[str, str, str, str, str]]:
+        """The columns that were read as other types than the engine guesses."""
+        return self._rows.changes
 
     def __getitem__(self, mime: str) -> Any:
         if mime not in self._made:

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from . import spreadsheets
+from .csv_types import Change, CsvTypes, Token
 from .few import MOST, FewRows, takes
 from .frames import Variables, is_frame
 from .offered import Offer, folded, offers, same
@@ -86,6 +87,7 @@ class DuckDB:
         ):
             self.connection.execute(f"SET {setting}")
         self.connection.execute(_READ_XLSX)
+        self.csv_types = CsvTypes(self.connection, self.workdir)
 
     def interrupt(self) -> None:
         """Stop the query that runs; from another thread."""
@@ -107,6 +109,15 @@ class DuckDB:
 
     def execute(self, statement: Statement) -> Outcome:
         """Carry out one statement."""
+        typed = self._with_types(statement)
+        try:
+            return self._execute(typed)
+        except (self._duckdb.BinderException, self._duckdb.CatalogException):
+            if typed is not statement and statement.parsed.type.name == "SELECT":
+                self.connection.execute(statement.parsed)  # fails, too, at the place in the program's own text
+            raise
+
+    def _execute(self, statement: Statement) -> Outcome:
         kind = statement.parsed.type.name
         if kind == "SELECT" and not self._may_need_offers(statement.text):
             self.connection.execute(statement.parsed)
@@ -122,6 +133,26 @@ class DuckDB:
         if kind in _WITHOUT_ROWS and "returning" not in (word.casefold() for word in words):
             return self._without_rows(kind)
         return self._result(statement)
+
+    def _with_types(self, statement: Statement) -> Statement:
+        """The statement with types for the columns of files that DuckDB would change, where it can still be parsed."""
+        text = self.csv_types.rewrite(statement.text, self._named_tokens, lambda: set(self.tables()))
+        if text == statement.text:
+            return statement
+        try:
+            parsed = self.connection.extract_statements(text)
+        except self._duckdb.Error:
+            return statement
+        return statement._replace(text=text, parsed=parsed[0]) if len(parsed) == 1 else statement
+
+    def _named_tokens(self, text: str) -> Iterator[Token]:
+        names = {start for start, kind in self._duckdb.tokenize(text) if kind == self._duckdb.token_type.identifier}
+        return (Token(at, word, at in names) for at, word in self._tokens(text))
+
+    def take_changes(self) -> list[Change]:
+        """The columns of files that were read as other types than DuckDB guesses, since this was last asked."""
+        changes, self.csv_types.changes = self.csv_types.changes, []
+        return changes
 
     def _may_need_offers(self, text: str) -> bool:
         """Whether a query could mean a DataFrame or a sheet, without a look at its tokens."""
@@ -187,7 +218,9 @@ class DuckDB:
     def columns(self, table: str) -> list[Column]:
         """Columns of what stands behind FROM, as it is written there."""
         self._offer([table])
-        described = self.connection.execute(f"SELECT * FROM {table} LIMIT 0").description
+        text = f"SELECT * FROM {table} LIMIT 0"
+        text = self.csv_types.rewrite(text, self._named_tokens, lambda: set(self.tables()))
+        described = self.connection.execute(text).description
         return [Column(name, str(kind)) for name, kind, *_ in described]
 
     def keys(self, table: str) -> dict[str, str]:

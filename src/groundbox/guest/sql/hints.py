@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -18,6 +19,14 @@ _IN_PYTHON: Final = (
     "A Python cell can read it into a DataFrame, which SQL can query by its name: "
     "pandas.read_csv('file.csv', encoding='cp1252'), or 'utf-16'."
 )
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Byte order marks. DuckDB's 'utf-16' is the one that begins with the lower byte."""
+_HEAD_BYTES: Final = 4096
 _MOST_FILES: Final = 200
 _MOST_TABLES: Final = 20
 
@@ -118,10 +127,51 @@ def _ambiguous(match: re.Match[str], engine: Any, statement: Statement) -> Itera
 
 
 def _encoding(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
-    if engine.name == "DuckDB":
-        yield "The file is not UTF-8. Try read_csv('file.csv', encoding = 'latin-1'), or 'utf-16'."
+    for name in map(unquoted, engine.words(statement.text)):
+        path = os.path.join(engine.workdir, name)
+        if name and os.path.isfile(path) and (found := encoding_of(path)) is not None:
+            yield from _of_encoding(name, *found, engine)
+            return
+    yield f"The file is not UTF-8. {_IN_PYTHON}"
+
+
+def _of_encoding(name: str, encoding: str, is_read: bool, engine: Any) -> Iterator[str]:
+    is_duckdb = engine.name == "DuckDB"
+    file = name.replace("'", "''")
+    if not encoding:
+        if is_duckdb:
+            yield f"For a file of Western Europe, read_csv('{file}', encoding = 'latin-1') may read it."
+        yield (
+            "The file is not UTF-8. A Python cell can read it into a DataFrame, which SQL can query by its name: "
+            f"pandas.read_csv({name!r}, encoding='cp1252'), or 'cp1251', 'shift_jis', 'gb18030'."
+        )
+    elif is_duckdb and is_read:
+        yield f"The file is UTF-16: read_csv('{file}', encoding = 'utf-16')."
     else:
-        yield f"The file is not UTF-8. {_IN_PYTHON}"
+        yield (
+            f"The file is {encoding.upper()}. A Python cell can read it into a DataFrame, which SQL can query by its "
+            f"name: pandas.read_csv({name!r}, encoding={encoding!r})."
+        )
+
+
+def encoding_of(path: str) -> tuple[str, bool] | None:
+    """The encoding of a file that is not UTF-8, "" if its bytes do not tell, and whether DuckDB reads it as UTF-16."""
+    with open(path, "rb") as file:
+        head = file.read(_HEAD_BYTES)
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding, mark == codecs.BOM_UTF16_LE
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if max(even, odd) * 8 > len(head):  # ASCII letters, commas and line ends have a zero byte
+        return ("utf-16-le", True) if odd > even else ("utf-16-be", False)
+    with open(path, "rb") as file:
+        text = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while part := file.read(1 << 20):
+                text.decode(part)
+        except UnicodeDecodeError:
+            return "", False
+    return None
 
 
 def _not_latin(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
@@ -168,7 +218,7 @@ _RULES: Final[tuple[tuple[str, Rule], ...]] = (
     (r"ambiguous column name: (.+)", _ambiguous),
     (r"not utf-8 encoded|Invalid unicode|codec can't decode", _encoding),
     (r"File is not latin-1 encoded", _not_latin),
-    (r"CSV Error|Error when sniffing file|Error tokenizing data", _broken_csv),
+    (r"(?s)^(?!.*not utf-8 encoded).*(?:CSV Error|Error when sniffing file|Error tokenizing data)", _broken_csv),
     (
         r"configuration has been locked|disabled (?:by|through) configuration|not authorized|authorization denied",
         _closed,

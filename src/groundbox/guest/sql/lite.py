@@ -14,6 +14,7 @@ import contextlib
 import datetime
 import importlib
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -63,6 +64,8 @@ _READERS: Final = {
 }
 _BLANKS: Final = {"keep_default_na": False, "na_values": [""]}
 """As in DuckDB: a text such as NA is a text."""
+_PADDED: Final = re.compile(rb"(?:^|[,;\t\"])\s*[+-]?0\d")
+_PADDED_TEXT: Final = r"\s*[+-]?0\d[\d.]*\s*"
 
 
 class InTransaction(Exception):
@@ -271,7 +274,22 @@ def _names_file(word: str, name: str) -> bool:
 def _read(path: str) -> Any:
     pandas: Any = importlib.import_module("pandas")
     reader = getattr(pandas, _READERS[ending := os.path.splitext(path)[1].casefold()])
-    return reader(path, **_BLANKS if ending in (".csv", ".tsv") else {})
+    if ending not in (".csv", ".tsv"):
+        return reader(path)
+    frame = reader(path, **_BLANKS)
+    if _holds_padded_number(path):
+        texts = reader(path, **_BLANKS, dtype=str)
+        for place in range(min(frame.shape[1], texts.shape[1])):
+            column = texts.iloc[:, place]
+            if frame.dtypes.iloc[place].kind in "if" and column.str.fullmatch(_PADDED_TEXT, na=False).any():
+                frame.isetitem(place, column)
+    return frame
+
+
+def _holds_padded_number(path: str) -> bool:
+    """Return whether a file may hold a number such as 01234, which is a code and not 1234."""
+    with open(path, "rb") as file:
+        return any(map(_PADDED.search, file))
 
 
 def _plain(item: Any) -> Any:

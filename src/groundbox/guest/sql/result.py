@@ -37,6 +37,7 @@ class Result(NamedTuple):
         complete: Whether these are all rows.
         name: What the frame is called in Python cells.
         page: SQL's own way to the rows that are not shown.
+        changes: Columns of files that were read as other types than the engine guesses (csv_types.py).
     """
 
     columns: Sequence[Column]
@@ -44,6 +45,7 @@ class Result(NamedTuple):
     complete: bool
     name: str = "_sql"
     page: str = "LIMIT and OFFSET, or COPY (…) TO 'file.parquet'"
+    changes: Sequence[Sequence[str]] = ()
 
     @property
     def frame(self) -> Any:
@@ -62,6 +64,7 @@ class Result(NamedTuple):
             "complete": self.complete,
             "name": self.name,
             "page": self.page,
+            **({"changes": self.changes} if self.changes else {}),
         }
         return {MIME: rows}
 

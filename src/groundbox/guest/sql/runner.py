@@ -80,6 +80,8 @@ class SqlRunner:
 
     def _statements(self, engine: Any, source: str, *, aside: bool) -> dict[str, Any] | None:
         result, done = None, []
+        if isinstance(engine, DuckDB):
+            engine.take_changes()  # what a statement that failed has left
         os.chdir(self._workdir)
         for statement in engine.statements(source):
             self._statement = statement
@@ -88,8 +90,9 @@ class SqlRunner:
                 result = outcome
             else:
                 done.append(outcome)
+        changes = engine.take_changes() if isinstance(engine, DuckDB) else []
         if result is not None:
-            return (result if aside else self._hand_over(result)).told()
+            return (result if aside else self._hand_over(result))._replace(changes=changes).told()
         return {"text/plain": "\n".join(done)} if done else None
 
     def _failure(self, error: BaseException, source: str, engine: Any) -> dict[str, Any]:
