@@ -10,17 +10,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import collections
-import contextlib
 import dataclasses
 import functools
-import io
 import re
 import signal
-import struct
 import sys
 import time
 import uuid
-import zipfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final
@@ -31,12 +27,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.errors import GroundboxError
 from groundbox.execution import Execution, Outcome
 from groundbox.limits import KiB, Limits, MiB
 from groundbox.protocols.fields import beside
+from groundbox.protocols.judge0_input import (
+    FILE_BYTES,
+    MOST_TEXT,
+    MOST_UNPACKED_BYTES,
+    Invalid,
+    bytes_of,
+    pack,
+    size_of_archive,
+    split,
+    text_of,
+    unpack,
+)
 from groundbox.sandbox import languages
-from groundbox.sandbox.workdir import check_path
 from groundbox.server import bodies, schemas
 from groundbox.server.keys import Key
 from groundbox.server.protocol import AtGateway, Node, Nodes, Placing, Scope, WireProtocol
@@ -69,23 +76,17 @@ _KEPT_BYTES: Final = 256 * MiB
 _MOST_REPLY_BYTES: Final = 32 * MiB
 _SUBMISSION_BYTES: Final = 4096
 """What a submission takes without its texts and files."""
-_FILE_BYTES: Final = 200
 _MOST_HERE: Final = MiB
-_MOST_TEXT: Final = 16 * MiB
 _MOST_ARCHIVE: Final = 96 * MiB
 _PROGRAM: Final = ("source_code", "stdin", "expected_output")
 _MOST_CHARS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(_PROGRAM, _MOST_TEXT * 3 // 2),  # they may be in base64
+    **dict.fromkeys(_PROGRAM, MOST_TEXT * 3 // 2),  # they may be in base64
     "additional_files": _MOST_ARCHIVE,
     "command_line_arguments": 4096,
     "compiler_options": 4096,
     "callback_url": 4096,
 }
 _KEPT_S: Final = 3600.0
-_MOST_UNPACKED_BYTES: Final = 64 * MiB
-_MOST_UNPACKED: Final = 1000
-_MOST_NAME_BYTES: Final = 4096
-_MOST_PACKED_BYTES: Final = 16 * MiB
 _TOKEN: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ANYWHERE: Final = re.compile(r"/languages(?:/\d{1,9})?|/statuses|/about|/config_info")
 
@@ -120,14 +121,6 @@ class _Asked(msgspec.Struct, kw_only=True):
 
 class _BatchAsked(msgspec.Struct, kw_only=True):
     submissions: Annotated[list[_Asked], msgspec.Meta(extra_json_schema={"maxItems": _MOST_BATCH})]
-
-
-class _Invalid(Exception):
-    """A submission that is not taken: field to words, as Judge0 tells it."""
-
-    def __init__(self, field: str, words: str) -> None:
-        super().__init__(f"{field}: {words}")
-        self.told = {field: [words]}
 
 
 class _Room:
@@ -182,7 +175,7 @@ class _Submission:
     def size(self) -> int:
         """Memory that it takes, about."""
         texts = (*msgspec.structs.astuple(self.asked), *self.result.values(), *self.argv)
-        of_files = sum(_FILE_BYTES + sys.getsizeof(path) + len(data) for path, data in self.files.items())
+        of_files = sum(FILE_BYTES + sys.getsizeof(path) + len(data) for path, data in self.files.items())
         return _SUBMISSION_BYTES + of_files + sum(map(_size_of, texts))
 
 
@@ -224,7 +217,7 @@ class _Judge0:
         asked = await schemas.read(request, _Asked)
         try:
             submission = await self._checked(key, asked, await _there(), encoded=encoded)
-        except _Invalid as invalid:
+        except Invalid as invalid:
             return json_reply(invalid.told, 422)
         self._begin(key, submission)
         if not _flag(request, "wait"):
@@ -248,7 +241,7 @@ class _Judge0:
                 try:
                     submissions.append(await self._checked(key, each, there, encoded=encoded))
                     told.append({"token": submissions[-1].token})
-                except _Invalid as invalid:
+                except Invalid as invalid:
                     told.append(invalid.told)
         except BaseException:
             for submission in submissions:
@@ -343,34 +336,34 @@ class _Judge0:
             "max_max_processes_and_or_threads": most.process_count,
             "max_file_size": (usual.disk_bytes or 0) // KiB,
             "max_max_file_size": (most.disk_bytes or 0) // KiB,
-            "max_extract_size": _MOST_UNPACKED_BYTES // KiB,
+            "max_extract_size": MOST_UNPACKED_BYTES // KiB,
         }
         return json_reply(told)
 
     async def _checked(self, key: Key, asked: _Asked, there: Sequence[int], *, encoded: bool) -> _Submission:
         """Return a submission as it is kept, its texts without base64, whose memory is counted to its key."""
         if asked.language_id not in there:
-            raise _Invalid("language_id", f"language with id {asked.language_id} doesn't exist")
+            raise Invalid("language_id", f"language with id {asked.language_id} doesn't exist")
         for name, most in _MOST_CHARS.items():
             if len(getattr(asked, name) or "") > most:
-                raise _Invalid(name, f"is too long (maximum is {most} characters)")
+                raise Invalid(name, f"is too long (maximum is {most} characters)")
         size = _Submission(key.id, asked, (), {}, Limits(), "", 0).size
         self._room.take(key.id, size)
         try:
             for name in _PROGRAM:
                 content = getattr(asked, name)
                 if isinstance(content, memoryview) or (encoded and content is not None):
-                    text = await beside(len(content), functools.partial(_text_of, name, content, encoded=encoded))
+                    text = await beside(len(content), functools.partial(text_of, name, content, encoded=encoded))
                     setattr(asked, name, text)
             argv = self._check_rest(asked)
             files: Mapping[str, bytes] = {}
             if asked.additional_files:
                 length = len(asked.additional_files)
-                archive = await beside(length, _bytes_of, "additional_files", asked.additional_files)
-                unpacked = await asyncio.to_thread(_size_of_archive, archive)
-                self._room.take(key.id, unpacked)
-                size += unpacked
-                files = await asyncio.to_thread(_unpacked, archive)
+                archive = await beside(length, bytes_of, "additional_files", asked.additional_files)
+                unpacked_bytes = await asyncio.to_thread(size_of_archive, archive)
+                self._room.take(key.id, unpacked_bytes)
+                size += unpacked_bytes
+                files = await asyncio.to_thread(unpack, archive)
             limits = self._limits(asked)
             return _Submission(key.id, asked, argv, files, limits, _token(self._service.sandboxes.tag), size)
         except BaseException:
@@ -381,23 +374,23 @@ class _Judge0:
         """Check what takes no file and no time, and return the arguments.
 
         Raises:
-            _Invalid: A field is not supported, or not as it should be.
+            Invalid: A field is not supported, or not as it should be.
         """
         if not asked.source_code:
-            raise _Invalid("source_code", "can't be blank")
+            raise Invalid("source_code", "can't be blank")
         for name, words in (
             ("enable_network", "network can't be enabled"),
             ("callback_url", "is called by no server of groundbox; ask for the submission"),
             ("compiler_options", "setting compiler options is not allowed for this language"),
         ):
             if getattr(asked, name):
-                raise _Invalid(name, words)
+                raise Invalid(name, words)
         if asked.number_of_runs not in (None, 1):
-            raise _Invalid("number_of_runs", "must be 1 on this server")
+            raise Invalid("number_of_runs", "must be 1 on this server")
         try:
-            return _split(asked.command_line_arguments or "")
+            return split(asked.command_line_arguments or "")
         except ValueError as error:
-            raise _Invalid("command_line_arguments", str(error)) from None
+            raise Invalid("command_line_arguments", str(error)) from None
 
     def _limits(self, asked: _Asked) -> Limits:
         usual = Limits()
@@ -412,7 +405,7 @@ class _Judge0:
             )
             return self._service.settings.checked(limits)
         except (GroundboxError, OverflowError) as error:  # a number that is too large for a count of bytes
-            raise _Invalid("limits", str(error)) from None
+            raise Invalid("limits", str(error)) from None
 
     def _begin(self, key: Key, *submissions: _Submission) -> None:
         """Begin all of them, or none."""
@@ -457,7 +450,7 @@ class _Judge0:
         try:
             ran = await self._service.run(key, asked.source_code or "", files=submission.files, wire=_WIRE, **options)
             status, result = _verdict(ran.execution, asked)
-            result["post_execution_filesystem"] = await asyncio.to_thread(_packed, ran.execution)
+            result["post_execution_filesystem"] = await asyncio.to_thread(pack, ran.execution)
             submission.status, submission.result = status, result
         except Refused as refused:
             told = of_this_side(refused)
@@ -584,130 +577,6 @@ async def _there() -> Sequence[int]:
 
 def _time_of(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
-
-
-def _text_of(name: str, content: str | memoryview, *, encoded: bool) -> str:
-    """Return a text, decoded from base64 if it is `encoded`."""
-    data = _bytes_of(name, content) if encoded else content
-    if len(data) > _MOST_TEXT:
-        raise _Invalid(name, f"is too long (maximum is {_MOST_TEXT} bytes)")
-    return data if isinstance(data, str) else str(data, "utf-8", "replace")
-
-
-def _bytes_of(name: str, text: str | memoryview) -> bytes:
-    """Decode base64, which Ruby's clients break into lines."""
-    try:
-        packed = text.encode("ascii") if isinstance(text, str) else text
-        return b"".join(bodies.base64_parts(packed, skips=b" \t\r\n\v\f"))
-    except ValueError:
-        raise _Invalid(name, "is not base64") from None
-
-
-_PIECE: Final = re.compile(
-    r"""(?P<blanks>[ \t\r\n]+)|'(?P<single>[^']*)'|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)"""
-    r"""|(?P<plain>[^ \t\r\n'"\\]+)""",
-    re.DOTALL,
-)
-
-
-def _split(text: str) -> list[str]:
-    """Split arguments as `shlex.split` does, in linear time.
-
-    Raises:
-        ValueError: A quotation or an escape has no end.
-    """
-    words: list[str] = []
-    parts: list[str] | None = None
-    at = 0
-    while at < len(text):
-        piece = _PIECE.match(text, at)
-        if piece is None:
-            raise ValueError("No escaped character" if text[at] == "\\" else "No closing quotation")
-        at = piece.end()
-        if piece.lastgroup == "blanks":
-            if parts is not None:
-                words.append("".join(parts))
-            parts = None
-            continue
-        value = piece[piece.lastgroup or 0]
-        parts = parts or []
-        parts.append(re.sub(r'\\(["\\])', r"\1", value) if piece.lastgroup == "double" else value)
-    return words if parts is None else [*words, "".join(parts)]
-
-
-_END: Final = struct.Struct("<4s4H2LH")
-_ENTRY: Final = struct.Struct("<4s6H3L5H2L")
-_ENTRY_SIGN, _END_SIGN, _LOCATOR_SIGN = b"PK\1\2", b"PK\5\6", b"PK\6\7"
-_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""How files may be packed. The others unpack a block whole, however large it becomes."""
-
-
-def _size_of_archive(data: bytes) -> int:
-    """Return the bytes that the files of a ZIP archive take unpacked, as its list says; no file is read beyond that.
-
-    The list is read here first, since `zipfile` makes an object of every entry before it tells how many there are.
-
-    Raises:
-        _Invalid: There are too many files, they are too large, or this is not an archive.
-    """
-    field = "additional_files"
-    at = data.rfind(_END_SIGN, max(0, len(data) - _END.size - 65_535))
-    if at < 0 or at + _END.size > len(data):
-        raise _Invalid(field, "are not a ZIP archive that can be read: it has no end")
-    *_, size, _, _ = _END.unpack_from(data, at)
-    if data[max(0, at - 20) : at].startswith(_LOCATOR_SIGN):
-        raise _Invalid(field, "are not a ZIP archive that can be read: it has 64-bit sizes")
-    entry, total, names, count = at - size, 0, 0, 0
-    while 0 <= entry < at:
-        if entry + _ENTRY.size > at or data[entry : entry + 4] != _ENTRY_SIGN:
-            raise _Invalid(field, "are not a ZIP archive that can be read: its list is broken")
-        fields = _ENTRY.unpack_from(data, entry)
-        name_bytes = fields[10]
-        count, total, names = count + 1, total + fields[9], names + _FILE_BYTES + name_bytes
-        if count > _MOST_UNPACKED:
-            raise _Invalid(field, f"are more than {_MOST_UNPACKED}")
-        if name_bytes > _MOST_NAME_BYTES:
-            raise _Invalid(field, f"have a name of over {_MOST_NAME_BYTES} bytes")
-        if total > _MOST_UNPACKED_BYTES:
-            raise _Invalid(field, f"are over {_MOST_UNPACKED_BYTES} bytes")
-        entry += _ENTRY.size + name_bytes + fields[11] + fields[12]
-    return total + names
-
-
-def _unpacked(data: bytes) -> dict[str, bytes]:
-    """Return the files of a ZIP archive whose list was counted (`_size_of_archive`)."""
-    files: dict[str, bytes] = {}
-    left_bytes = _MOST_UNPACKED_BYTES
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = [each for each in archive.infolist() if not each.is_dir()]
-            if any(each.compress_type not in _METHODS for each in entries):
-                raise _Invalid("additional_files", "must be stored or deflated")
-            for each in entries:
-                with archive.open(each) as file:
-                    content = file.read(left_bytes + 1)  # and not as much as the archive says
-                left_bytes -= len(content)
-                if left_bytes < 0:
-                    raise _Invalid("additional_files", f"are over {_MOST_UNPACKED_BYTES} bytes")
-                files[check_path("additional_files", each.filename)] = content
-    except InvalidArgument as error:
-        raise _Invalid("additional_files", str(error)) from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, ValueError, EOFError) as error:
-        raise _Invalid("additional_files", f"are not a ZIP archive that can be read: {error}") from None
-    return files
-
-
-def _packed(execution: Execution) -> str | None:
-    """What the run made, as a ZIP archive in base64; None where it made nothing, or too much."""
-    artifacts = list(execution.artifacts.values())
-    if not artifacts or sum(each.size_bytes for each in artifacts) > _MOST_PACKED_BYTES:
-        return None
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for each in artifacts:
-            with contextlib.suppress(GroundboxError):
-                archive.writestr(zipfile.ZipInfo(each.path), each.read())
-    return base64.b64encode(packed.getvalue()).decode("ascii")
 
 
 def _verdict(execution: Execution, asked: _Asked) -> tuple[int, dict[str, Any]]:

@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from groundbox.protocols import judge0 as ours
+from groundbox.protocols import judge0_input
 from groundbox.server.application import application
 from groundbox.server.keys import Keys
 from groundbox.server.service import Service
@@ -276,13 +277,13 @@ def test_numbers_that_are_too_large_are_refused(client):
     ["", " a  b ", "a'b c'd", '"a \\" b" \\" c', "'' \"\"", "a\\ b", '"\\x\\\\"', "a\nb\tc", "é\u2003 #no comment"],
 )
 def test_arguments_are_split_as_a_shell_does(text):
-    assert ours._split(text) == shlex.split(text)
+    assert judge0_input.split(text) == shlex.split(text)
 
 
 @pytest.mark.parametrize("text", ["'a", '"a', "a\\"])
 def test_arguments_without_an_end_are_refused(text):
     with pytest.raises(ValueError, match="No closing quotation|No escaped character"):
-        ours._split(text)
+        judge0_input.split(text)
 
 
 @pytest.mark.parametrize("piece", ["a", "' '", "\\\\", '"', "'", " a", '"\\'])
@@ -290,7 +291,7 @@ def test_the_time_for_arguments_grows_with_their_length(piece):
     def took_s(text):
         begun = time.thread_time()
         with contextlib.suppress(ValueError):
-            ours._split(text)
+            judge0_input.split(text)
         return time.thread_time() - begun
 
     short_s = sum(took_s(piece * 2000) for _ in range(100))
@@ -326,8 +327,8 @@ def test_an_archive_is_counted_before_a_library_reads_it(client, monkeypatch, ar
 
     answer = client.post("/submissions", json={**ARCHIVED, "additional_files": base64.b64encode(archive).decode()})
     monkeypatch.setattr(zipfile, "ZipFile", read)
-    with pytest.raises(ours._Invalid):
-        ours._size_of_archive(archive)
+    with pytest.raises(judge0_input.Invalid):
+        judge0_input.size_of_archive(archive)
 
     assert (answer.status_code, words in answer.json()["additional_files"][0]) == (422, True)
 
