@@ -1,6 +1,7 @@
 """What one key can do to the others of a server: real servers, with two keys each."""
 
 import contextlib
+import json
 import threading
 import time
 from types import SimpleNamespace
@@ -98,3 +99,36 @@ def test_a_key_that_searches_its_output_keeps_no_thread_from_another_key(tmp_pat
     assert (other.status_code, other.json()) == (200, {"lines": []})
     assert before < 60
     assert set(answered) == {200}
+
+
+def test_a_flood_that_nobody_hears_is_read_at_a_pace_and_the_process_goes_on(tmp_path):
+    """How much is read is counted by what a process could write, of how many there are in one sandbox."""
+    with shared(tmp_path) as there:
+        made = there.ada.post("/v2/sandboxes", json={"templateID": "base", "timeout": 600}).json()
+        headers = {"X-Access-Token": made["envdAccessToken"], "E2b-Sandbox-Id": made["sandboxID"]}
+        program = "i=0; while :; do head -c 65536 /dev/zero; i=$((i+1)); echo $i >/tmp/$NAME; done"
+
+        def start(name):
+            asked = {"process": {"cmd": "/bin/bash", "args": ["-c", program], "envs": {"NAME": name}}}
+            body = json.dumps(asked).encode()
+            content = {**headers, "Content-Type": "application/connect+json"}
+            path = "/process.Process/Start"
+            with there.ada.stream(
+                "POST", path, content=b"\0" + len(body).to_bytes(4, "big") + body, headers=content
+            ) as answer:
+                next(answer.iter_raw())
+
+        def written():
+            files = [there.ada.get("/files", params={"path": f"/tmp/{name}"}, headers=headers) for name in names]
+            return [int(each.text or 0) if each.status_code == 200 else 0 for each in files]
+
+        names = [f"count{number}" for number in range(8)]
+        for name in names:
+            start(name)
+        wait_until(lambda: all(written()))
+        begun, first = time.monotonic(), sum(written())
+        time.sleep(3)
+        last, took_s = written(), time.monotonic() - begun
+
+    assert all(last)
+    assert 0 < sum(last) - first < 100 * took_s * 1.5 + 64

@@ -31,6 +31,7 @@ from groundbox.server.service import Service
 _ENDED: Final = "v1.ended"
 _LISTENING: Final = "v1.listening"
 _MOST_ENDED: Final = 64
+_PIECES_A_SECOND: Final = 400
 _MOST_ENDED_BYTES: Final = 64 * 1024
 _MOST_STDIN_BYTES: Final = 16 * 1024 * 1024
 
@@ -156,6 +157,7 @@ class Processes:
                 while (chunk := await process.read()) is not None:
                     keys.current(key)  # it may have been revoked since the connection was made
                     await socket.send_bytes(chunk.data)
+                    await self._service.pace.wait(key.id, _PIECES_A_SECOND)
             ended = await process.wait()
             if held.closed:  # the process was ended with its sandbox, and nobody must take that for its own end
                 raise Refused(410, "sandbox_closed", "this sandbox has been closed")
@@ -186,6 +188,7 @@ class Processes:
         with held.in_use(), _listening(held, process):
             while (chunk := await process.read()) is not None:
                 yield event(chunk.stream, {"base64": base64.b64encode(chunk.data).decode("ascii")})
+                await self._service.pace.wait(held.key_id, _PIECES_A_SECOND)
             ended = await process.wait()
         if held.closed:
             self._service.check_open()

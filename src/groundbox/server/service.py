@@ -37,7 +37,7 @@ from groundbox.server.refusals import Refused, refusal_of, shutting_down
 from groundbox.server.sandboxes import Held, Sandboxes
 from groundbox.server.settings import Settings
 from groundbox.server.shares import most_of_one_key
-from groundbox.server.turns import Turns
+from groundbox.server.turns import Pace, Turns
 from groundbox.tools import Tools
 
 logger = logging.getLogger(__name__)
@@ -90,6 +90,7 @@ class Service:
         self.ledger = Ledger(lambda: most_of_one_key(settings.kept_bytes) if keys.is_shared else settings.kept_bytes)
         self.records = Records(most=most, most_bytes=settings.kept_bytes, kept_s=settings.kept_s, ledger=self.ledger)
         self.sandboxes = Sandboxes(settings, keys, self.ledger)
+        self.pace = Pace()
         self.replies = Replies(settings.replayed_s, ledger=self.ledger)
         self._seeded: weakref.WeakKeyDictionary[AsyncSandbox, str] = weakref.WeakKeyDictionary()
         self.problem = "the server is starting"

@@ -14,6 +14,7 @@ import collections
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Final
 
 from groundbox.server.refusals import Refused, shutting_down
 from groundbox.server.shares import may_take
@@ -171,3 +172,32 @@ class Rate:
     def give_back(self, count: int) -> None:
         """Return tokens that were taken for something that does not count."""
         self._tokens = min(self._burst, self._tokens + count)
+
+
+class Pace:
+    """A pace for what processes of each key print: their pieces are read one after another, so many in a second.
+
+    The event loop reads them. A key whose processes print without end would keep it busy; with a pace they wait for
+    room in their pipes instead, and nobody else does.
+    """
+
+    _BURST_S: Final = 0.05
+    _MOST: Final = 10_000
+
+    def __init__(self) -> None:
+        self._next: dict[str, float] = {}
+
+    async def wait(self, key_id: str, a_second: float) -> None:
+        """Wait until a piece of this key may be read.
+
+        Args:
+            a_second: Pieces of such a kind that one key may have read in a second.
+        """
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        at = max(self._next.pop(key_id, now), now - self._BURST_S) + 1 / a_second
+        self._next[key_id] = at  # so that those that waited last are kept
+        if len(self._next) > self._MOST:
+            del self._next[next(iter(self._next))]
+        if at > now:
+            await asyncio.sleep(at - now)

@@ -1,8 +1,9 @@
 """Commands and terminals: the calls of `process.Process`.
 
-What a process writes goes to all streams that listen to it at that moment; where none does, it is dropped, so that the
-process does not wait. Going away ends no process: it ends by itself, by a signal, at the time that its starter gave it
-(`Connect-Timeout-Ms`), or with its sandbox. A process starts when no program of the code interpreter runs.
+What a process writes goes to all streams that listen to it at that moment. If none does, it is read without being
+encoded and dropped, at a pace that all processes of a key share; a process that prints faster waits. Going away ends no
+process: it ends by itself, by a signal, at the time that its starter gave it (`Connect-Timeout-Ms`), or with its
+sandbox.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import base64
 import binascii
 import contextlib
 import errno
+import functools
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -32,6 +34,9 @@ from groundbox.server.wires.e2b.connectrpc import RpcError, streaming, taking, u
 from groundbox.server.wires.e2b.files import resolved
 
 _WAITING: Final = 64
+_HEARD_A_SECOND: Final = 400
+_UNHEARD_A_SECOND: Final = 100
+"""Pieces, of at most 64 KiB, that are read of all processes of one key; those to which nobody listens are dropped."""
 _KEEPALIVE: Final[dict[str, Any]] = {"event": {"keepalive": {}}}
 _SIGNALS: Final[dict[Any, signal.Signals]] = {
     "SIGNAL_SIGKILL": signal.SIGKILL,
@@ -101,8 +106,18 @@ class _InputAsked(msgspec.Struct, kw_only=True):
 class Running:
     """A process that was started, who listens to it, and its time."""
 
-    def __init__(self, process: AsyncProcess, asked: _StartAsked, *, timeout_s: float | None) -> None:
-        self.process, self.asked = process, asked
+    def __init__(
+        self,
+        process: AsyncProcess,
+        asked: _StartAsked,
+        *,
+        pace: Callable[[float], Awaitable[None]],
+        timeout_s: float | None,
+    ) -> None:
+        """Args:
+        pace: Waits until a piece of output may be read, of which there are at most so many in a second.
+        """
+        self.process, self.asked, self._pace = process, asked, pace
         self.timed_out = self.is_gone = False
         self._listeners: set[asyncio.Queue[dict[str, Any] | None]] = set()
         self._pump = asyncio.ensure_future(self._tell())
@@ -143,7 +158,9 @@ class Running:
     async def _tell(self) -> None:
         try:
             async for stream, data in self.process.output():
-                await self._put({"data": {stream: base64.b64encode(data).decode()}})
+                if self._listeners:
+                    await self._put({"data": {stream: base64.b64encode(data).decode()}})
+                await self._pace(_HEARD_A_SECOND if self._listeners else _UNHEARD_A_SECOND)
             exit_ = await self.process.wait()
             if not self.is_gone:
                 await self._put({"end": _end(exit_)})
@@ -210,7 +227,8 @@ class ProcessRpc:
             )
         except Refused as refused:
             raise _why_not_started(refused, asked.process.cwd) from None
-        running = Running(process, asked, timeout_s=connectrpc.timeout_s(request))
+        pace = functools.partial(self._service.pace.wait, key.id)
+        running = Running(process, asked, pace=pace, timeout_s=connectrpc.timeout_s(request))
         state.processes[process.pid] = running
         running.ended(lambda: _forget(state, running))
         return running.events()
