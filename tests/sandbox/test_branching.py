@@ -202,6 +202,70 @@ def test_a_result_that_is_half_read_survives_a_fork():
     assert read == ["[(1,), (2,)]\n"] * 2
 
 
+_MAKES = """
+import contextlib, os
+def set_attribute(*given):
+    with contextlib.suppress(OSError):  # before Linux 6.6 a tmpfs has none
+        os.setxattr(*given)
+os.makedirs("d/e", exist_ok=True); os.chmod("d", 0o555); os.mkfifo("p"); os.symlink("f", "l"); os.mkdir("/tmp/t")
+for path in ("f", "d/../g", "/tmp/t/z", "/dev/shm/s"): open(path, "w").write(path)
+set_attribute("f", "user.kept", b"kept"); set_attribute("d/e", "user.kept", b"kept"); os.utime("g", ns=(5, 7))
+os.utime("d/e", ns=(11, 13)); os.utime("p", ns=(17, 19)); os.utime("l", ns=(23, 29), follow_symlinks=False)
+"""
+_LOOKS = """
+import os
+seen = {}
+for path in (".", "d", "d/e", "f", "g", "p", "l", "/tmp", "/tmp/t", "/tmp/t/z", "/dev/shm", "/dev/shm/s", ".."):
+    found = os.lstat(path)
+    names = () if path == "l" else os.listxattr(path)
+    seen[path] = found.st_mode, found.st_atime_ns, found.st_mtime_ns, {n: os.getxattr(path, n) for n in names}
+print(seen)
+"""
+_CHANGES = """
+for path in (".", "d", "d/e", "f", "g", "p", "/tmp", "/tmp/t", "/tmp/t/z", "/dev/shm", "/dev/shm/s"):
+    mode = os.stat(path).st_mode
+    os.chmod(path, 0o777)
+    if path != "p":
+        set_attribute(path, "user.secret", b"secret")
+    if "user.kept" in os.listxattr(path):
+        set_attribute(path, "user.kept", b"changed")
+    os.chmod(path, mode | 0o010)
+    os.utime(path, ns=(1234567890, 9876543210))
+os.utime("l", ns=(1234567890, 9876543210), follow_symlinks=False)
+"""
+
+
+def test_attributes_modes_and_times_are_as_they_were(box):
+    _said(box, _MAKES)
+    before = _said(box, _LOOKS)
+    state = box.checkpoint()
+    changed = _said(box, _CHANGES + _LOOKS)
+
+    box.restore(state)
+    once = _said(box, _LOOKS)
+    _said(box, "for path in ('f', 'g', 'd/e'): open(path).read() if path != 'd/e' else os.listdir(path)")
+    box.restore(state)
+    twice = _said(box, _LOOKS)
+    [fork] = box.fork(1)
+    in_a_fork = _said(fork, _LOOKS)
+    fork.close()
+
+    assert changed != before
+    assert once == before
+    assert twice == before
+    assert in_a_fork == before
+
+
+def test_files_of_a_folder_without_write_permission_are_put_back(box):
+    _said(box, "import os; os.mkdir('d'); open('d/f', 'w').write('before'); os.chmod('d', 0o555)")
+    state = box.checkpoint()
+    _said(box, "os.chmod('d', 0o755); os.unlink('d/f'); os.rmdir('d')")
+
+    box.restore(state)
+
+    assert _said(box, "print(open('d/f').read(), oct(os.stat('d').st_mode))") == "before 0o40555\n"
+
+
 def test_keys_of_copies_differ_although_all_are_process_1(box):
     """OpenSSL tells copies apart by their process ids, so that each would make the same keys and nonces."""
     _said(box, "import ssl; ssl.RAND_bytes(1)")

@@ -7,9 +7,13 @@ The host gives it the parts back, by which it puts the files into the state that
 A file counts as unchanged if its inode, size and times are: the time of its last change cannot be set by a program, and
 writing through a mapping sets it, too, because a worker with such a mapping is not copied. Where the kernel's clock for
 this is coarse, a file that was changed just before a snapshot may change after it within the same tick; its bytes are
-compared.
+compared. Changed modes, times, extended attributes and access lists change that time, too; the box is mounted so that
+reading changes none (`noatime`).
+
+What cannot be put back: times of change and of birth, and inode numbers.
 """
 
+import errno
 import mmap
 import os
 import stat
@@ -22,7 +26,9 @@ _MOST_PARTS = 3
 _MOST_ENTRIES = 20_000
 _CHUNK = 1 << 18
 _TICK_NS = 20_000_000
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_")
 _Stamp = tuple[int, int, int, int]
+_Attributes = tuple[tuple[str, bytes], ...]
 
 
 class _Extent(NamedTuple):
@@ -36,11 +42,12 @@ class _Extent(NamedTuple):
 class _File(NamedTuple):
     mode: int
     stamp: _Stamp
-    modified_ns: int
+    times_ns: tuple[int, int]
     size: int
     part: int
     extents: tuple[_Extent, ...]
     recent: bool
+    attributes: _Attributes
 
 
 class _Other(NamedTuple):
@@ -49,6 +56,8 @@ class _Other(NamedTuple):
     kind: str
     mode: int
     aim: str = ""
+    times_ns: tuple[int, int] = (0, 0)
+    attributes: _Attributes = ()
 
 
 class Snapshots:
@@ -58,6 +67,7 @@ class Snapshots:
         self._box = box
         self._parts = 0
         self._entries: dict[str, _File | _Other] = {}
+        """By path; the box itself is the first one."""
 
     def take(self, descriptors: list[int]) -> str:
         """Write down all files; bytes of those that are new or changed go into the first descriptor.
@@ -75,6 +85,7 @@ class Snapshots:
         names: dict[int, str] = {}
         now, end = time.time_ns(), 0
         try:
+            entries[self._box] = _other(self._box, os.stat(self._box))
             for path, found in _walk(self._box):
                 if len(entries) == _MOST_ENTRIES:
                     return f"more than {_MOST_ENTRIES:,} files"
@@ -93,12 +104,21 @@ class Snapshots:
                         and before.stamp == _stamp(found)
                         and (not before.recent or _is_same(path, before, descriptors[1:]))
                     ):
-                        entries[path] = before._replace(mode=found.st_mode, recent=recent)
+                        entries[path] = before._replace(
+                            mode=found.st_mode, recent=recent, times_ns=_times(found), attributes=_attributes(path)
+                        )
                     else:
                         extents = _copy_in(path, descriptors[0], end)
                         end = extents[-1].offset + extents[-1].size if extents else end
                         entries[path] = _File(
-                            found.st_mode, _stamp(found), found.st_mtime_ns, found.st_size, parts, extents, recent
+                            found.st_mode,
+                            _stamp(found),
+                            _times(found),
+                            found.st_size,
+                            parts,
+                            extents,
+                            recent,
+                            _attributes(path),
                         )
         except OSError as error:
             return f"{error.filename or 'a file'} cannot be copied: {error.strerror}"
@@ -123,10 +143,13 @@ class Snapshots:
                     del present[path]
             sources.expect(left.values())
             for path, entry in left.items():  # a folder comes before what is in it
-                if isinstance(entry, _Other):
-                    _make(path, entry, path in present)
-                else:
+                if isinstance(entry, _File):
                     self._entries[path] = _put_back(path, entry, present.get(path), descriptors, sources)
+                elif path not in present and path != self._box:
+                    _make(path, entry)
+            for path, entry in reversed(self._entries.items()):  # and is closed, and gets its times, after that
+                if isinstance(entry, _Other):
+                    _finish(path, entry)
         except OSError as error:
             return f"{error.filename or 'a file'} cannot be put back: {error.strerror}"
         except IndexError:
@@ -203,6 +226,33 @@ def _stamp(found: os.stat_result) -> _Stamp:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
+def _times(found: os.stat_result) -> tuple[int, int]:
+    return found.st_atime_ns, found.st_mtime_ns
+
+
+def _attributes(target: str | int) -> _Attributes:
+    """Extended attributes of a file that is no link, and its access list."""
+    try:
+        names = os.listxattr(target)
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        return ()  # a tmpfs before Linux 6.6 has none
+    return tuple((name, os.getxattr(target, name)) for name in sorted(names) if name.startswith(_KEPT_ATTRIBUTES))
+
+
+def _set_attributes(target: str | int, wanted: _Attributes) -> None:
+    """Leave a file with these attributes and no others; its mode has to be set afterwards."""
+    present = _attributes(target)
+    if present == wanted:
+        return
+    os.chmod(target, 0o700)  # its owner may not set them on a file that the owner may not write to
+    for name, _ in present:
+        os.removexattr(target, name)
+    for name, value in wanted:
+        os.setxattr(target, name, value)
+
+
 def _kind(found: os.stat_result) -> str:
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe"}
     return kinds.get(stat.S_IFMT(found.st_mode), "other")  # a link is made anew, which is as fast as a look at it
@@ -215,20 +265,31 @@ def _kind_of(entry: _File | _Other | None) -> str:
 def _other(path: str, found: os.stat_result) -> _Other:
     """Sockets lie there without whoever listened, and are left out as an empty link would be."""
     if stat.S_ISLNK(found.st_mode):
-        return _Other("link", 0, os.readlink(path))
+        return _Other("link", 0, os.readlink(path), _times(found))
     kind = _kind(found)
-    return _Other("nothing" if kind == "other" else kind, stat.S_IMODE(found.st_mode))
+    if kind == "other":
+        return _Other("nothing", 0)
+    return _Other(kind, stat.S_IMODE(found.st_mode), "", _times(found), _attributes(path))
 
 
-def _make(path: str, entry: _Other, there: bool) -> None:
+def _make(path: str, entry: _Other) -> None:
     if entry.kind == "link":
         os.symlink(entry.aim, path)
     elif entry.kind == "name":
         os.link(entry.aim, path)
-    elif entry.kind != "nothing":
-        if not there:
-            (os.mkdir if entry.kind == "folder" else os.mkfifo)(path)
+    elif entry.kind == "folder":
+        os.mkdir(path, 0o700)
+    elif entry.kind == "pipe":
+        os.mkfifo(path, 0o600)
+
+
+def _finish(path: str, entry: _Other) -> None:
+    """Give a folder, link or pipe its attributes, mode and times."""
+    if entry.kind in ("folder", "pipe"):
+        _set_attributes(path, entry.attributes)
         os.chmod(path, entry.mode)
+    if entry.kind in ("folder", "pipe", "link"):
+        os.utime(path, ns=entry.times_ns, follow_symlinks=False)
 
 
 def _copy_in(path: str, part: int, offset: int) -> tuple[_Extent, ...]:
@@ -264,6 +325,11 @@ def _put_back(
 ) -> _File:
     source = sources.of(entry.part) if entry.extents else memoryview(b"")
     if found is not None and _stamp(found) == entry.stamp and (not entry.recent or _is_same(path, entry, parts)):
+        if entry.recent:  # within one tick, more than bytes may have changed
+            _set_attributes(path, entry.attributes)
+            os.chmod(path, stat.S_IMODE(entry.mode))
+            os.utime(path, ns=entry.times_ns)
+            return entry._replace(stamp=_stamp(os.stat(path)))
         if found.st_mode != entry.mode:
             os.chmod(path, stat.S_IMODE(entry.mode))
         return entry
@@ -277,8 +343,9 @@ def _put_back(
         for extent in entry.extents:
             os.lseek(file, extent.at, os.SEEK_SET)
             _write(file, source[extent.offset : extent.offset + extent.size])
+        _set_attributes(file, entry.attributes)
         os.fchmod(file, stat.S_IMODE(entry.mode))
-        os.utime(file, ns=(entry.modified_ns, entry.modified_ns))
+        os.utime(file, ns=entry.times_ns)
         return entry._replace(stamp=_stamp(os.fstat(file)), recent=True)
     finally:
         os.close(file)

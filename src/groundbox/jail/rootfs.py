@@ -25,6 +25,7 @@ USUAL_WORKDIRS: Final = ("/mnt/data", "/home/user", "/workspace", "/app")
 _FOLDERS_IN_BOX: Final = ("work", "tmp", "shm")
 
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT = 1, 2, 4, 8, 32
+_NOATIME: Final = 1024
 _BIND, _REC, _PRIVATE = 0x1000, 0x4000, 0x40000
 _DETACH: Final = 2
 _INODES: Final = 2048
@@ -147,12 +148,14 @@ def pivot(base: str) -> None:
 
 def mount_box(*, disk_bytes: int | None, file_count: int | None, uid: int) -> None:
     """Mount the writable tmpfs, owned by `uid`."""
-    kernel.mount("tmpfs", BOX, "tmpfs", _NOSUID | _NODEV, f"uid={uid},gid={uid},{_options(disk_bytes, file_count)}")
+    kernel.mount(
+        "tmpfs", BOX, "tmpfs", _NOSUID | _NODEV | _NOATIME, f"uid={uid},gid={uid},{_options(disk_bytes, file_count)}"
+    )
 
 
 def make_box(*, disk_bytes: int | None, file_count: int | None, uid: int) -> None:
     """`mount_box` and `fill_box` on behalf of `uid`, which no text names: a recorded call may have another one."""
-    kernel.mount("tmpfs", BOX, "tmpfs", _NOSUID | _NODEV, _options(disk_bytes, file_count))
+    kernel.mount("tmpfs", BOX, "tmpfs", _NOSUID | _NODEV | _NOATIME, _options(disk_bytes, file_count))
     for name in _FOLDERS_IN_BOX:
         kernel.mkdir(f"{BOX}/{name}", 0o700)
     for path in (BOX, *(f"{BOX}/{name}" for name in _FOLDERS_IN_BOX)):
@@ -245,7 +248,7 @@ def _kept_flags(mounted: str) -> int:
     """Flags that an unprivileged remount must not drop: the kernel locks them."""
     flags = os.statvfs(mounted).f_flag
     noexec = _NOEXEC if flags & os.ST_NOEXEC else 0
-    noatime = 1024 if flags & os.ST_NOATIME else 0
+    noatime = _NOATIME if flags & os.ST_NOATIME else 0
     nodiratime = 2048 if flags & os.ST_NODIRATIME else 0
     relatime = (1 << 21) if flags & os.ST_RELATIME else 0
     return noexec | noatime | nodiratime | relatime
