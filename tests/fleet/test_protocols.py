@@ -451,6 +451,21 @@ def test_what_is_new_by_a_protocol_goes_to_nodes_that_speak_it(alone, taps):
     assert (set(asked), len(one.heard), len(two.heard)) == ({200}, 0, 12)
 
 
+def test_a_field_that_is_too_long_is_refused_by_a_node_at_once_and_costs_no_sandbox(fleet, client):
+    box = f"/v1/sandboxes/{client.post('/v1/sandboxes', json={}).json()['sandbox_id']}"
+    client.post(f"{box}/run", json={"code": "x = 41"})
+    body = {"language": "python", "version": " " * 17_000 + "!", "files": [{"content": "1"}]}
+
+    refused = [client.post("/api/v2/execute", json=body).status_code for _ in range(4)]
+    arguments = {"language_id": PYTHON, "source_code": "1", "command_line_arguments": "a" * 10_000}
+    refused.append(client.post("/submissions", json=arguments).status_code)
+    still = client.post(f"{box}/run", json={"code": "x + 1"}).json()
+    client.delete(box)
+
+    assert refused == [400, 400, 400, 400, 422]
+    assert still["value"]["text/plain"] == "42"
+
+
 def test_a_gateway_without_a_protocol_answers_that_it_is_not_there(fleet_of):
     with fleet_of(protocols=()) as fleet:
         paths = ("/submissions", "/api/v2/execute", "/opensandbox/sandboxes", "/v1/containers")
