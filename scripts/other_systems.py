@@ -119,10 +119,8 @@ def try_system(root: Path, wheel: Path, *, is_too_old: bool) -> Iterator[tuple[s
         shutil.copy(name, root / name[1:])
     (root / "etc/ssl/certs").mkdir(parents=True, exist_ok=True)
     shutil.copy(CERTIFICATES, root / CERTIFICATES[1:])
-    install = (
-        f"python3 -m venv /opt/groundbox && /opt/groundbox/bin/pip install --quiet '/opt/{wheel.name}[environments]'"
-    )
-    said = enter(root, install, uid=0)
+    install = f"/opt/groundbox/bin/pip install --quiet '/opt/{wheel.name}[environments]'"
+    said = enter(root, f"python3 -m venv --clear /opt/groundbox && {install}", uid=0)
     if is_too_old:
         named = re.search(r"requires a different Python: 3\.9\.\d+ not in '>=3\.11", said)
         yield "a Python that is too old is refused by name", "" if named else said

@@ -371,7 +371,10 @@ class Engine:
                 f"environment: {each} is closed to others, so that a guest's user id cannot enter" for each in closed
             ]
             if closed:
-                mends.append("Make the environment with an interpreter that lies elsewhere, such as /usr/bin/python3.")
+                mends.append(
+                    "Build it with an interpreter that lies elsewhere, such as "
+                    f"`groundbox environment update {setup.environment} --python /usr/bin/python3`."
+                )
         if missing:
             raise SandboxUnavailable(missing, mends)
 
