@@ -32,8 +32,7 @@ fail() {
 [ "$(id -u)" = 0 ] || { echo "only root can start the machine, because it sees all files of this one" >&2; exit 2; }
 
 work=$(mktemp -d)
-server=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null || :; rm -rf "$work"' EXIT
+trap 'rm -rf "$work"' EXIT
 
 quoted=
 for word in "$@"; do
@@ -121,6 +120,7 @@ EOF
         -kernel "/boot/vmlinuz-$kernel" -initrd "$work/image.gz" -append "console=ttyS0 quiet panic=-1" \
         -chardev socket,id=files,path="$work/files" -device vhost-user-fs-pci,chardev=files,tag=host \
         -display none -serial stdio -no-reboot -nic none </dev/null
+    kill "$server" 2>/dev/null
 }
 
 if [ -n "${UML:-}" ]; then

@@ -7,6 +7,10 @@ import sys
 
 import pytest
 
+import groundbox as gb
+from groundbox.errors import SandboxUnavailable
+from groundbox.jail import landlock
+
 RUN = f"{sys.executable} -m groundbox run --no-engine -c 'print(6 * 7)'"
 DOCTOR = f"{sys.executable} -m groundbox doctor"
 
@@ -92,3 +96,13 @@ def test_root_of_a_user_namespace_is_refused_and_may_waive_its_ids():
     option = re.search("`(.*?)`", remedy)[1]
     assert in_a_namespace(f"{RUN} {option}", user=True) == "42\n"
     assert in_a_namespace(f"{DOCTOR} {option}", user=True).splitlines()[-1].startswith("groundbox: ready")
+
+
+def test_a_kernel_without_landlock_is_refused_with_what_does_without(monkeypatch):
+    monkeypatch.setattr(landlock, "abi", lambda: 0)
+    with pytest.raises(SandboxUnavailable) as refused:
+        gb.run("print(6 * 7)", profile="bare")
+
+    layers = re.search(r"in Python `waive=\['(\w+)'\]`", str(refused.value))[1]
+    ran = gb.run("print(6 * 7)", profile="bare", waive=[layers])
+    assert (ran.outcome, ran.stdout) == ("ok", "42\n")

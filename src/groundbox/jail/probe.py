@@ -32,6 +32,12 @@ _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _RUNSC: Final = ("/usr/bin/runsc", "/usr/local/bin/runsc", "/usr/sbin/runsc", "/usr/local/sbin/runsc")
 
 
+LACKING_LANDLOCK: Final = "the kernel has none, or it is switched off"
+MEND_LANDLOCK: Final = (
+    "Use Linux 5.13 or newer and put `landlock` into the kernel's lsm= list; "
+    "or do without: `--waive landlock`, in Python `waive=['landlock']`."
+)
+MEND_SCOPES: Final = "Use Linux 6.12 or newer, or run as root."
 LACKING_IDS: Final = (
     f"this is root of a user namespace without the ids from {credentials.FIRST_HOST_UID} on, "
     "so that a guest would be root of it"
@@ -84,7 +90,7 @@ def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> 
     abi = landlock.abi()
     if backend == LANDLOCK and not credentials.has_ranges() and 0 < abi < SCOPING_LANDLOCK:
         reason = f"ABI {abi} does not keep signals inside ({SCOPING_LANDLOCK} is needed without root)"
-        lacking.append(Finding("landlock", False, reason, "Use Linux 6.12 or newer, or run as root."))
+        lacking.append(Finding("landlock", False, reason, MEND_SCOPES))
     return lacking
 
 
@@ -225,8 +231,8 @@ def _landlock() -> Finding:
         return Finding(
             "landlock",
             False,
-            "the kernel has none, or it is switched off",
-            "Use Linux 5.13 or newer and put `landlock` into the kernel's lsm= list.",
+            LACKING_LANDLOCK,
+            MEND_LANDLOCK,
         )
     return Finding("landlock", True, f"ABI {version}")
 

@@ -362,9 +362,11 @@ class Engine:
             mends.append(probe.MEND_FILE_SIZE)
         abi = self._abi
         if "landlock" not in setup.waive and abi == 0 and setup.backend != GVISOR:
-            missing.append("landlock: the kernel has none, or it is switched off")
+            missing.append(f"landlock: {probe.LACKING_LANDLOCK}")
+            mends.append(probe.MEND_LANDLOCK)
         if setup.backend == LANDLOCK and not credentials.has_ranges() and abi < 6:
             missing.append(f"landlock: ABI {abi} does not keep signals inside (6 is needed without root)")
+            mends.append(probe.MEND_SCOPES)
         if setup.backend == LANDLOCK and credentials.has_ranges() and "uid" not in setup.waive:
             closed = _closed_folders(recipe.readable)
             missing += [
