@@ -11,6 +11,7 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed her
 
 from groundbox.errors import GroundboxError
 from groundbox.server.audit import AuditLog, redacted
+from groundbox.server.refusals import Refused
 
 
 @pytest.fixture
@@ -114,6 +115,30 @@ def test_a_full_disk_costs_lines_that_are_counted_and_told(path, monkeypatch, ca
         "the audit log cannot be written: No space left on device; lines are lost until it can",
         "the audit log is written again; 3 lines were lost",
     ]
+
+
+def test_a_required_log_lets_nothing_begin_while_it_cannot_be_written(path, monkeypatch):
+    log, other = AuditLog(path, required=True), AuditLog(path.with_name("other.jsonl"))
+
+    def full(descriptor, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as during:
+        during.setattr(os, "write", full)
+        for begin in (lambda: log.begin("a", {}), lambda: log.intend("fork", {})):
+            with pytest.raises(Refused, match="nothing was done") as refused:
+                begin()
+            assert (refused.value.status, refused.value.code) == (503, "audit_unavailable")
+        other.begin("a", {})
+        other.intend("fork", {})
+    log.begin("b", {})
+    log.intend("fork", {})
+
+    assert [(told["event"], told.get("run"), told.get("of")) for told in lines(path)] == [
+        ("begin", "b", None),
+        ("intent", None, "fork"),
+    ]
+    assert (log.lost_total, other.lost_total) == (2, 1)
 
 
 def test_half_a_line_that_a_full_disk_took_spoils_no_other(path, monkeypatch):

@@ -1045,6 +1045,22 @@ def test_a_full_disk_costs_lines_of_the_audit_log_and_no_run(tmp_path):
         assert server.stderr().count("the audit log cannot be written") == 1
 
 
+def test_nothing_runs_without_an_audit_log_that_is_required(tmp_path):
+    with serving(tmp_path / "log", "--audit", "/dev/full", "--audit-required") as server, server.client() as client:
+        run = client.post("/v1/run", json={"code": "1"})
+        made = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+        refused = [
+            run,
+            client.post(f"/v1/sandboxes/{made}/run", json={"code": "1"}),
+            client.post(f"/v1/sandboxes/{made}/processes", json={"command": "true"}),
+        ]
+        metrics = client.get("/metrics").text
+
+    assert [(each.status_code, each.json()["error"]["code"]) for each in refused] == [(503, "audit_unavailable")] * 3
+    assert all("retry-after" in each.headers for each in refused)
+    assert int(float(re.search(r"^groundbox_audit_lost_lines (\S+)$", metrics, re.M)[1])) >= 3
+
+
 # What stays behind
 
 

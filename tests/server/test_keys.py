@@ -1,6 +1,7 @@
 """Keys and quotas: who is known, for how long without a database, and how much each may use."""
 
 import asyncio
+import os
 import re
 import sqlite3
 import stat
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
 from groundbox.errors import InvalidArgument
+from groundbox.fleet.catalogue import Catalogue
 from groundbox.server import keys as module
 from groundbox.server.keys import (
     OWNER,
@@ -413,3 +415,35 @@ class TestPostgres:
             told.append(str(caught.value))
 
         assert not any(word in text for text in told for word in ("a-secret-word", "a-wrong-word"))
+
+
+def modes(folder):
+    return {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()}
+
+
+def test_a_database_of_keys_is_closed_to_others(tmp_path):
+    former = os.umask(0o022)
+    try:
+        KeyStore(tmp_path / "new.db").all()
+        (tmp_path / "old.db").touch(0o644)
+        KeyStore(tmp_path / "old.db").all()
+        (tmp_path / "shared.db").touch(0o640)
+        KeyStore(tmp_path / "shared.db").all()
+    finally:
+        os.umask(former)
+
+    assert modes(tmp_path) == {"new.db": 0o600, "old.db": 0o600, "shared.db": 0o640}
+
+
+def test_a_database_of_a_fleet_is_closed_to_others_with_its_log(tmp_path):
+    former = os.umask(0o022)
+    try:
+        catalogue = Catalogue(str(tmp_path / "fleet.db"), lease_s=6)
+        catalogue.nodes()
+        while_open = modes(tmp_path)
+        catalogue.close()
+    finally:
+        os.umask(former)
+
+    assert "fleet.db-wal" in while_open
+    assert set(while_open.values()) == {0o600}

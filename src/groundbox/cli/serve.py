@@ -63,6 +63,7 @@ _WHERE: Final = {
 @click.option("--node-url", metavar="URL", help="Where gateways reach it; by default the address listened on.")
 @click.option("--snapshots", metavar="DIR|URL", help="In a fleet: where files for the case of its loss lie.")
 @click.option("--audit", type=Path, metavar="FILE", help="Append lines of JSON for every execution.")
+@click.option("--audit-required", is_flag=True, help="Run nothing whose first line --audit cannot write.")
 @click.option("--environment", default="default", show_default=True, metavar="NAME", help="What guests import.")
 @click.option("--backend", type=click.Choice(BACKENDS), default=NAMESPACES, show_default=True, help="How walls stand.")
 @click.option("--waive", multiple=True, metavar="LAYER", help="A layer to do without; repeatable.")
@@ -105,6 +106,7 @@ def serve(
     api_key_env: str | None,
     replay: Path | None,
     *,
+    audit_required: bool,
     no_auth: bool,
     no_branching: bool,
     log_json: bool,
@@ -150,7 +152,10 @@ def serve(
             raise click.UsageError("--no-auth leaves a node open to who reaches its gateway; leave it out, or --join")
         if fleet is None and (node_name or node_url or snapshots):
             raise click.UsageError("--node-name, --node-url and --snapshots are for nodes of a fleet: --join names it")
-        _serve(settings, host, port, unix_socket, keys, audit, speaker, fleet, no_auth=no_auth)
+        if audit_required and audit is None:
+            raise click.UsageError("--audit-required needs --audit FILE; nothing was started")
+        log = (audit, audit_required) if audit else None
+        _serve(settings, host, port, unix_socket, keys, log, speaker, fleet, no_auth=no_auth)
     except InvalidArgument as error:
         if error.argument not in _WHERE:
             raise
@@ -165,7 +170,7 @@ def _serve(
     port: int,
     unix_socket: Path | None,
     keys: str | None,
-    audit: Path | None,
+    audit: tuple[Path, bool] | None,
     model: Model | None,
     fleet: _Fleet | None,
     *,
@@ -191,7 +196,9 @@ def _serve(
         listening = bound(host, port, may_be_public=not no_auth, secret=TOKEN)
     with listening:
         mark = None if unix_socket is None else mark_of(unix_socket)
-        service = Service(settings, Keys(token=token, store=store), audit=AuditLog(audit) if audit else None)
+        service = Service(
+            settings, Keys(token=token, store=store), audit=AuditLog(audit[0], required=audit[1]) if audit else None
+        )
         member = None if fleet is None else fleet.membership(service, url_of(listening))
         app = application(
             service,

@@ -35,6 +35,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.errors import ExtraMissing, GroundboxError
+from groundbox.server.keys import make_private
 
 READY: Final = "ready"
 DRAINING: Final = "draining"
@@ -496,6 +497,7 @@ class Catalogue:
         return self._connection
 
     def _sqlite(self) -> Any:
+        make_private(self._url)
         connection = sqlite3.connect(self._url, timeout=_ANSWER_S, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # a lease lost with the machine is one that has ended

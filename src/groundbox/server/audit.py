@@ -23,11 +23,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from groundbox.errors import GroundboxError
+from groundbox.server.refusals import Refused
 from groundbox.unseen import on_one_line
 
 logger = logging.getLogger(__name__)
 
 _MOST_CHARS: Final = 300
+_RETRY_S: Final = 5.0
 _ROTATED: Final = re.compile(r"-\d{8}T\d{6}(-\d+)?")
 # What people put into labels and file names although they should not: tokens of well-known makers, and long secrets.
 _SECRET: Final = re.compile(
@@ -35,12 +37,25 @@ _SECRET: Final = re.compile(
 )
 
 
-class AuditLog:
-    """Appends to one file. A disk that is full costs a warning and lines, which are counted, and no run."""
+def _unavailable() -> Refused:
+    told = "the audit log cannot be written, and this server runs nothing without it; nothing was done"
+    return Refused(503, "audit_unavailable", told, retry_after_s=_RETRY_S)
 
-    def __init__(self, path: Path, *, most_bytes: int = 64 * 1024 * 1024, kept_days: float = 90.0) -> None:
+
+class AuditLog:
+    """Appends to one file. Lines that a full disk takes are counted.
+
+    Attributes:
+        lost_lines: Since the log could be written last.
+        lost_total: Since the server was started.
+    """
+
+    def __init__(
+        self, path: Path, *, required: bool = False, most_bytes: int = 64 * 1024 * 1024, kept_days: float = 90.0
+    ) -> None:
         """Args:
         path: Made if it is not there, closed to others.
+        required: Whether nothing may begin whose first line cannot be written.
 
         Raises:
             GroundboxError: It cannot be written.
@@ -49,7 +64,8 @@ class AuditLog:
         self._descriptor: int | None = None
         self._size, self._is_torn = 0, False
         self._going_on: dict[str, Mapping[str, Any]] = {}
-        self.lost_lines = 0
+        self.lost_lines = self.lost_total = 0
+        self._is_required = required
         try:
             self._open()
             lost = _unended(path)
@@ -59,17 +75,35 @@ class AuditLog:
             self.write("run", {**facts, "run": name, "outcome": "lost"})
 
     def begin(self, name: str, facts: Mapping[str, Any]) -> None:
-        """Append that a run begins; `name` is unlike that of any other."""
+        """Append that a run begins; `name` is unlike that of any other.
+
+        Raises:
+            Refused: 503; the log is required and cannot be written; the run must not begin.
+        """
+        if not self.write("begin", {**facts, "run": name}) and self._is_required:
+            raise _unavailable()
         self._going_on[name] = facts
-        self.write("begin", {**facts, "run": name})
+
+    def intend(self, event: str, facts: Mapping[str, Any]) -> None:
+        """If the log is required, append that something is about to be done whose own line follows.
+
+        Raises:
+            Refused: 503; it cannot be written; nothing must be done.
+        """
+        if self._is_required and not self.write("intent", {**facts, "of": event}):
+            raise _unavailable()
 
     def end(self, name: str, facts: Mapping[str, Any]) -> None:
         """Append how that run ended."""
         self._going_on.pop(name, None)
         self.write("run", {**facts, "run": name})
 
-    def write(self, event: str, facts: Mapping[str, Any]) -> None:
-        """Append a line; in it, texts are cut, made visible and without secrets of well-known forms."""
+    def write(self, event: str, facts: Mapping[str, Any]) -> bool:
+        """Append a line; in it, texts are cut, made visible and without secrets of well-known forms.
+
+        Returns:
+            False if the line was lost.
+        """
         line = _line(event, facts)
         try:
             if self._descriptor is None or (self._size and self._size + len(line) > self._most_bytes):
@@ -78,13 +112,16 @@ class AuditLog:
             self._append(self._descriptor, line)
         except OSError as error:
             self.lost_lines += 1
+            self.lost_total += 1
             if self.lost_lines == 1:
                 logger.error("the audit log cannot be written: %s; lines are lost until it can", error.strerror)
             self.close()
+            return False
         else:
             if self.lost_lines:
                 logger.warning("the audit log is written again; %d lines were lost", self.lost_lines)
                 self.lost_lines = 0
+            return True
 
     def close(self) -> None:
         """Close the file."""

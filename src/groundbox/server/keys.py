@@ -17,9 +17,11 @@ import hashlib
 import hmac
 import json
 import logging
+import os
 import re
 import secrets
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -120,6 +122,25 @@ class Key:
 
 
 OWNER: Final = Key(id="owner", owner="the user who started this server", scopes=frozenset(SCOPES))
+
+
+def make_private(path: str) -> None:
+    """Make the file of a SQLite database before SQLite does, which would let others read it.
+
+    SQLite gives its `-wal` and `-shm` the mode of the database. Files that everybody may read are closed; a mode that
+    lets a group read is the operator's choice. No descriptor of a file that exists is closed here, because that would
+    drop the locks that this process holds on it.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        for each in (path, f"{path}-wal", f"{path}-shm"):
+            with contextlib.suppress(OSError):  # it is not there, or another user's
+                found = os.stat(each)
+                if stat.S_ISREG(found.st_mode) and found.st_mode & stat.S_IRWXO:
+                    os.chmod(each, 0o600)
+    except OSError:
+        return  # SQLite says what is wrong
 
 
 class KeyStoreUnavailable(GroundboxError):
@@ -432,7 +453,7 @@ class KeyStore:
         """Args:
         url: A path for SQLite, whose folder has to be there, or `postgresql://…`.
         """
-        self._url = str(url)
+        self._url, self._is_private = str(url), False
         self._lock = threading.Lock()
         self._is_postgres = self._url.startswith(("postgresql://", "postgres://"))
 
@@ -519,6 +540,9 @@ class KeyStore:
 
     @contextlib.contextmanager
     def _sqlite(self) -> Any:
+        if not self._is_private:
+            make_private(self._url)
+            self._is_private = True
         try:
             connection = sqlite3.connect(self._url, timeout=5.0)
             try:

@@ -315,6 +315,8 @@ class Service:
         with held.in_use() as box:
             async with self._turn_in(key, held, waits=not box.takes_orders):
                 try:
+                    if self.audit is not None:
+                        self.audit.intend("process", _asker(key, held, held.wire))
                     self.sandboxes.keep(held, size_bytes, "process")
                     try:
                         process = await box.start(command, **options)
@@ -366,6 +368,8 @@ class Service:
                 begun, outcome = time.monotonic(), "abandoned"
                 try:
                     self.check_branching()
+                    if self.audit is not None:
+                        self.audit.intend(act, _asker(key, held, held.wire))
                     yield facts
                     outcome = "ok"
                 except Exception as error:
@@ -576,6 +580,10 @@ class Service:
         metrics.watch(
             "groundbox_kept_bytes", "Memory of what is kept for keys, about.", lambda: self.ledger.total_bytes
         )
+        if (audit := self.audit) is not None:
+            metrics.watch(
+                "groundbox_audit_lost_lines", "Lines of the audit log that were lost.", lambda: audit.lost_total
+            )
         metrics.watch("groundbox_runs_running", "Runs that go on now.", lambda: self.turns.running)
         metrics.watch("groundbox_runs_waiting", "Runs that wait for a turn.", lambda: self.turns.waiting)
         metrics.watch("groundbox_started_seconds", "When this server was started.", lambda: self.begun)
