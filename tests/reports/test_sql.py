@@ -4,6 +4,7 @@ import sqlite3
 
 import pytest
 
+import groundbox as gb
 from groundbox.check import check_sql
 from groundbox.check.sql.files import FileDatabase
 
@@ -73,6 +74,8 @@ WRONG = [
         "and with them 2",
         None,
     ),
+    ("null_left_out", "SELECT id FROM orders WHERE discount NOT LIKE '0.1%'", "discount is NULL", None),
+    ("null_left_out", "SELECT id FROM orders WHERE NOT (discount GLOB '0.1*')", "discount is NULL", None),
     ("null_left_out", "SELECT name FROM customer WHERE referred_by <> 1 OR age < 10", "referred_by is NULL", None),
     ("null_left_out", "SELECT COUNT(discount) FROM orders", "is 2, and with them 5", "How many orders are there?"),
     ("null_left_out", "SELECT status, COUNT(customer_id) FROM orders GROUP BY status", "customer_id is NULL", None),
@@ -117,6 +120,12 @@ WRONG = [
     ("type_mismatch", "SELECT COUNT(*) FROM customer WHERE CAST(age AS TEXT) > 10", "'9' comes after '10'", None),
     ("type_mismatch", "SELECT city FROM customer GROUP BY city HAVING COUNT(*) > '1'", "gives a number", None),
     ("type_mismatch", "SELECT name FROM customer WHERE length(name) = '3'", "gives a number", None),
+    (
+        "type_mismatch",
+        "SELECT id FROM orders WHERE CASE WHEN status = 'paid' THEN '1' ELSE '0' END = 1",
+        "gives a text",
+        None,
+    ),
     # A division of whole numbers drops what is behind the point.
     ("type_mismatch", "SELECT SUM(CASE WHEN status = 'paid' THEN 1 ELSE 0 END) / COUNT(*) FROM orders", "whole", None),
     ("type_mismatch", "SELECT SUM(status = 'paid') / COUNT(*) FROM orders", "whole numbers", None),
@@ -220,6 +229,22 @@ def test_a_query_like_it_that_is_right_gets_none(shop, code, query, question):
     warnings = check_sql(query, database=shop, question=question)
 
     assert f"sql.{code}" not in [each.code for each in warnings]
+
+
+def test_it_is_so_for_files_without_declared_keys():
+    from groundbox.check.sql.live import SandboxDatabase
+
+    with gb.Sandbox() as box:
+        box.files.write("orders.csv", "id,status\n1,paid\n2,paid\n3,open\n")
+        box.files.write("shipment.csv", "id,order_id\n1,1\n2,1\n3,2\n")
+        query = "SELECT COUNT({}) FROM 'orders.csv' o JOIN 'shipment.csv' s ON s.order_id = o.id"
+        question = "How many orders were shipped?"
+        found = [
+            check_sql(query.format(what), database=SandboxDatabase(box), question=question)[0] for what in ("o.id", "*")
+        ]
+
+    assert {each.code for each in found} == {"sql.duplicates_by_join"}
+    assert all(each.message.endswith("3 instead of 2") for each in found)
 
 
 def test_a_day_that_no_row_holds_is_never_replaced_by_the_moment_of_one_row(shop):

@@ -17,6 +17,7 @@ from groundbox.check.sql.source import Rows
 CODES: Final[Mapping[str, str]] = {
     "sql.null_left_out": "rows are left out because a column is NULL there: by a negation, or by COUNT of it"
 }
+_NEGATED: Final = (*COMPARISONS, "In", "Like", "ILike", "Glob", "RegexpLike", "Between")
 _MOST_TRIED: Final = 4
 
 
@@ -25,7 +26,7 @@ def negation(c: Context) -> Iterator[Finding]:
     tried = 0
     for select in c.query.selects:
         outer = nullable_aliases(select.node)
-        for node in own(select.node, (*(getattr(exp, name) for name in COMPARISONS), exp.In, exp.Like, exp.Between)):
+        for node in own(select.node, tuple(getattr(exp, name) for name in _NEGATED)):
             for ref in _compared(select, node):
                 if ref.alias in outer or not ref.declared.nullable or _is_asked(select, ref):
                     continue

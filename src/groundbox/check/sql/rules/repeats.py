@@ -9,6 +9,7 @@ from typing import Any
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import EXTREME_SUBQUERY, Ref, Select, components, constant, exp, own, repeaters
 from groundbox.check.sql.question import DISTINCT, name_stems
+from groundbox.check.sql.source import Table
 
 
 def duplicates(c: Context) -> Iterator[Finding]:
@@ -125,7 +126,7 @@ def counted_again(c: Context) -> Iterator[Finding]:
             alias, counts = _counted(c, select, count)
             if alias and grouped is not None and not select.tables[alias].is_key(grouped.get(alias, set())):
                 # COUNT(c.id) GROUP BY c.id counts what is joined, and is left alone.
-                yield from _repeated(c, count, select, alias, _key(alias, select.tables[alias].primary[0]), counts)
+                yield from _repeated(c, count, select, alias, _key(alias, _key_of(select.tables[alias])), counts)
             elif not alias and isinstance(count, exp.Count):
                 for inner, repeated, key in _counted_below(c, select, count):
                     yield from _repeated(c, count, inner, repeated, key, None)
@@ -164,6 +165,12 @@ def _counted_below(c: Context, select: Select, count: Any) -> Iterator[tuple[Sel
             yield inner, ref.alias, _key(outer, name)
 
 
+def _key_of(table: Table) -> str:
+    """The one column that is a key of a table, or was found to be one in the data; else ""."""
+    keys = [table.primary, *(tuple(columns) for columns in table.unique)]
+    return next((columns[0] for columns in keys if len(columns) == 1), "")
+
+
 def _key(alias: str, column: str) -> Any:
     return exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(alias, quoted=True))
 
@@ -194,7 +201,7 @@ def _counted(c: Context, select: Select, count: Any) -> tuple[str, Any]:
         counts = branches[0].this.copy()
         aliases = {column.table for column in own(counts, exp.Column)}
     alias = next(iter(aliases), "")
-    if len(aliases) != 1 or alias not in select.tables or len(select.tables[alias].primary) != 1:
+    if len(aliases) != 1 or alias not in select.tables or not _key_of(select.tables[alias]):
         return "", None
     if named and alias not in named:
         return "", None  # the question counts something else
@@ -205,7 +212,8 @@ def _counted(c: Context, select: Select, count: Any) -> tuple[str, Any]:
 
 def _is_counted(question: str, table: str) -> bool:
     """Return whether a question asks how many rows of a table there are, as in "How many orders were shipped?"."""
-    words = [r"(?:\w+\s+){0,1}", *(rf"{re.escape(stem)}\w{{0,3}}\s*" for stem in name_stems(table))]
+    name = table.rpartition("/")[2].partition(".")[0]  # of a file, without its ending
+    words = [r"(?:\w+\s+){0,1}", *(rf"{re.escape(stem)}\w{{0,3}}\s*" for stem in name_stems(name))]
     return re.search(rf"\b(?:how many|number of)\s+{''.join(words)}\b", question, re.IGNORECASE) is not None
 
 

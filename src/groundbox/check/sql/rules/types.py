@@ -145,12 +145,23 @@ def _gives_text(c: Context, select: Select, node: Any) -> bool:
     select, node = _meant(c, select, node)
     if isinstance(node, exp.Coalesce):
         return _gives_text(c, select, node.this)
+    if isinstance(node, (exp.Case, exp.If)):
+        given = _branches(node)
+        return bool(given) and all(_gives_text(c, select, each) or each.is_string for each in given)
     if isinstance(node, (exp.Min, exp.Max)):
         ref = select.ref(node.this)
         return _gives_text(c, select, node.this) or (ref is not None and ref.declared.kind is Kind.TEXT)
     if isinstance(node, exp.Anonymous):
         return node.name.casefold() in _TEXT_NAMES
     return is_one_of(node, _TEXTS)
+
+
+def _branches(node: Any) -> list[Any]:
+    """What CASE or IIF gives, apart from NULL."""
+    is_case = isinstance(node, exp.Case)
+    given = [branch.args.get("true") for branch in (node.args["ifs"] if is_case else [node])]
+    given.append(node.args.get("default" if is_case else "false"))
+    return [each for each in given if each is not None and not isinstance(each, exp.Null)]
 
 
 def _gives_number(c: Context, select: Select, node: Any) -> bool:
@@ -208,10 +219,7 @@ def _is_whole(c: Context, select: Select, node: Any, deep: int) -> bool:
     if isinstance(node, exp.Cast):
         return "INT" in node.to.sql().upper()
     if isinstance(node, (exp.Case, exp.If)):
-        branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
-        given = [branch.args.get("true") for branch in branches]
-        given.append(node.args.get("default" if isinstance(node, exp.Case) else "false"))
-        parts = [each for each in given if each is not None and not isinstance(each, exp.Null)]
+        parts = _branches(node)
     elif isinstance(node, exp.Coalesce):
         parts = [node.this, *node.expressions]
     elif isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Mod)):
