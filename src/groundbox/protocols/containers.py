@@ -38,6 +38,8 @@ _FOLDER: Final = "/mnt/data"
 _MEMORY: Final = {"1g": 1 * GiB, "4g": 4 * GiB, "16g": 16 * GiB, "64g": 64 * GiB}
 _USUAL_PAGE, _MOST_PAGE = 20, 100
 _MOST_UPLOADED: Final = 1000
+_UPLOAD_BYTES: Final = 500
+"""What is remembered of an upload, with the longest name that a file can have."""
 _T = TypeVar("_T")
 
 
@@ -159,8 +161,16 @@ class Containers:
             data = await file.read()
             with self._service.errors(), held.in_use() as box:
                 path = check_path("file", file.filename.replace("\\", "/").rsplit("/", 1)[-1])
-                await box.files.write(path, data)
+                if not (is_known := path in _state(held).uploaded):
+                    self._service.sandboxes.keep(held, _UPLOAD_BYTES, "upload")
+                try:
+                    await box.files.write(path, data)
+                except BaseException:
+                    self._service.sandboxes.forget(held, 0 if is_known else _UPLOAD_BYTES)
+                    raise
+        before = len(_state(held).uploaded) + (not is_known)
         _state(held).note(path)
+        self._forget(held, before - len(_state(held).uploaded))
         return json_reply(_file(held, path, len(data)))
 
     async def files(self, request: Request) -> Response:
@@ -188,7 +198,8 @@ class Containers:
         path, _ = await self._found(held, request)
         with self._service.errors(), held.in_use() as box:
             await box.files.remove(path)
-        _state(held).uploaded.pop(path, None)
+        if _state(held).uploaded.pop(path, None) is not None:
+            self._forget(held, 1)
         name = request.path_params["file_id"]
         return json_reply({"id": name, "object": "container.file.deleted", "deleted": True})
 
@@ -196,9 +207,15 @@ class Containers:
         with self._service.errors(), held.in_use() as box:
             there: Mapping[str, int] = await box.files.list()
         uploaded = _state(held).uploaded
-        for path in uploaded.keys() - there.keys():
+        gone = uploaded.keys() - there.keys()
+        for path in gone:
             del uploaded[path]
+        self._forget(held, len(gone))
         return there
+
+    def _forget(self, held: Held, count: int) -> None:
+        """Give back what was counted for uploads that are remembered no longer."""
+        self._service.sandboxes.forget(held, count * _UPLOAD_BYTES)
 
     async def _found(self, held: Held, request: Request) -> tuple[str, int]:
         """Path and size of the file that a request names."""

@@ -45,12 +45,12 @@ from groundbox.protocols.judge0_input import (
 )
 from groundbox.sandbox import languages
 from groundbox.server import bodies, schemas
+from groundbox.server.keeping import Ledger
 from groundbox.server.keys import Key
 from groundbox.server.protocol import AtGateway, Node, Nodes, Placing, Scope, WireProtocol
 from groundbox.server.refusals import Refused, of_this_side
 from groundbox.server.replies import attended, json_reply
 from groundbox.server.service import Service
-from groundbox.server.shares import most_of_one_key
 
 _WIRE: Final = "judge0"
 _VERSION: Final = "1.13.1"
@@ -124,10 +124,10 @@ class _BatchAsked(msgspec.Struct, kw_only=True):
 
 
 class _Room:
-    """Memory that submissions take until they end, of all keys together and of one key."""
+    """Memory that submissions take until they end: of all keys together, and in the budget of each key."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._of_key: collections.Counter[str] = collections.Counter()
 
     def take(self, key_id: str, size: int) -> None:
@@ -136,14 +136,14 @@ class _Room:
         Raises:
             Refused: 429, because this key or all keys have too many. Nothing was counted.
         """
-        taken = self._of_key.total()
-        one = most_of_one_key(_KEPT_BYTES) if self._service.keys.is_shared else _KEPT_BYTES
-        if self._of_key[key_id] + size > one or taken + size > _KEPT_BYTES:
+        if self._of_key.total() + size > _KEPT_BYTES:
             raise Refused(429, "busy", "the submissions that have not ended take too much memory", retry_after_s=5.0)
+        self._ledger.take(key_id, size, "submission")
         self._of_key[key_id] += size
 
     def give_back(self, key_id: str, size: int) -> None:
         """Count bytes no longer."""
+        self._ledger.give_back(key_id, size)
         self._of_key[key_id] -= size
         if not self._of_key[key_id]:
             del self._of_key[key_id]
@@ -154,7 +154,7 @@ class _Submission:
     """One submission.
 
     Attributes:
-        taken_bytes: Memory that is counted to its key until it ends (`_Room`).
+        taken_bytes: Memory that is counted to its key: until it ends in the `_Room`, and from then on as a result.
     """
 
     key_id: str
@@ -207,7 +207,8 @@ class _Judge0:
         self._unfinished: dict[str, _Submission] = {}
         self._ended: dict[str, _Submission] = {}
         self._of_key: collections.Counter[str] = collections.Counter()
-        self._room = _Room(service)
+        self._room = _Room(service.ledger)
+        service.ledger.forget_by(self._forget_oldest)
         self._ended_of_key: dict[str, dict[str, _Submission]] = {}
         self._ended_bytes: collections.Counter[str] = collections.Counter()
 
@@ -430,9 +431,16 @@ class _Judge0:
             submission.status, submission.result = _INTERNAL, {"message": "it was given up before its end"}
         submission.ended, submission.ended_at = datetime.now(UTC), time.monotonic()
         submission.files = {}  # they are in the archive, if they are asked for again
+        try:
+            self._service.ledger.take(submission.key_id, submission.size, "result of a submission")
+            submission.taken_bytes = submission.size
+        except Refused as refused:
+            submission.status, submission.result = _INTERNAL, {"message": f"the result is not kept: {refused.message}"}
+            submission.asked, submission.argv = _Asked(language_id=submission.asked.language_id), ()
+            submission.taken_bytes = 0
         self._ended[submission.token] = submission
         self._ended_of_key.setdefault(submission.key_id, {})[submission.token] = submission
-        self._ended_bytes[submission.key_id] += submission.size
+        self._ended_bytes[submission.key_id] += submission.taken_bytes
         self._drop()
 
     async def _judged(self, key: Key, submission: _Submission) -> None:
@@ -463,18 +471,24 @@ class _Judge0:
         while self._ended and next(iter(self._ended.values())).ended_at < before:
             self._forget(next(iter(self._ended.values())))
         while len(self._ended) > _MOST_KEPT:
-            self._forget_first(max(self._ended_of_key, key=lambda each: len(self._ended_of_key[each])))
+            self._forget_oldest(max(self._ended_of_key, key=lambda each: len(self._ended_of_key[each])))
         while self._ended_bytes.total() > _KEPT_BYTES:
-            self._forget_first(max(self._ended_of_key, key=lambda each: self._ended_bytes[each]))
+            self._forget_oldest(max(self._ended_of_key, key=lambda each: self._ended_bytes[each]))
 
-    def _forget_first(self, key_id: str) -> None:
-        self._forget(next(iter(self._ended_of_key[key_id].values())))
+    def _forget_oldest(self, key_id: str) -> bool:
+        """Forget the submission of a key that ended first; return False if there is none."""
+        of_key = self._ended_of_key.get(key_id)
+        if not of_key:
+            return False
+        self._forget(next(iter(of_key.values())))
+        return True
 
     def _forget(self, submission: _Submission) -> None:
         key_id = submission.key_id
         del self._ended[submission.token]
         del self._ended_of_key[key_id][submission.token]
-        self._ended_bytes[key_id] -= submission.size
+        self._ended_bytes[key_id] -= submission.taken_bytes
+        self._service.ledger.give_back(key_id, submission.taken_bytes)
         if not self._ended_of_key[key_id]:
             del self._ended_of_key[key_id], self._ended_bytes[key_id]
 

@@ -193,6 +193,15 @@ class _Session:
         self.size += file.size
         return file
 
+    def take_back(self, made: Sequence[_File], replaced: Sequence[_File]) -> None:
+        """Drop files that were added, and have those again whose places they took."""
+        for file in made:
+            if file.id in self.files:
+                self.remove(file.id)
+        for file in replaced:
+            self.files[file.id], self.names[file.name] = file, file.id
+            self.size += file.size
+
     def remove(self, file_id: str) -> None:
         """Drop a file."""
         file = self.files.pop(file_id)
@@ -208,7 +217,9 @@ class _Files:
     """
 
     def __init__(self, service: Service) -> None:
-        self._keys = service.keys
+        self._keys, self._ledger = service.keys, service.ledger
+        self._ledger.forget_by(self._forget_oldest)
+        self._being_kept: _Session | None = None
         self._sessions: collections.OrderedDict[str, _Session] = collections.OrderedDict()  # by their last use
         self._of_key: dict[str, collections.OrderedDict[str, _Session]] = {}
         self._bytes: collections.Counter[str] = collections.Counter()
@@ -229,10 +240,22 @@ class _Files:
         return session.files.get(file_id)
 
     def keep(self, session: _Session) -> None:
-        """Keep a session as it is now, and drop others until all are within their bounds. One without files goes."""
+        """Keep a session as it is now, and drop others until all are within their bounds. One without files goes.
+
+        Raises:
+            Refused: 429, the key keeps too much of other things. What is kept of the session is as before.
+        """
         if not session.files:
             self._drop(session)
             return
+        if session.size > session.counted:
+            self._being_kept = session
+            try:
+                self._ledger.take(session.key_id, session.size - session.counted, "files")
+            finally:
+                self._being_kept = None
+        else:
+            self._ledger.give_back(session.key_id, session.counted - session.size)
         self._sessions[session.id] = session
         self._of_key.setdefault(session.key_id, collections.OrderedDict())[session.id] = session
         self._bytes[session.key_id] += session.size - session.counted
@@ -240,8 +263,6 @@ class _Files:
         self._touch(session)
         while (oldest := next(iter(self._sessions.values()))).used < time.monotonic() - _FILES_KEPT_S:
             self._drop(oldest)
-        while self._bytes[session.key_id] > self._most_of_key:
-            self._drop(next(iter(self._of_key[session.key_id].values())))
         while self._bytes.total() > _FILES_BYTES:
             largest = max(self._bytes, key=lambda each: self._bytes[each])
             self._drop(next(iter(self._of_key[largest].values())))
@@ -255,10 +276,19 @@ class _Files:
         self._sessions.move_to_end(session.id)
         self._of_key[session.key_id].move_to_end(session.id)
 
+    def _forget_oldest(self, key_id: str) -> bool:
+        """Drop the session of a key that was used longest ago; return False if there is none."""
+        oldest = next((each for each in self._of_key.get(key_id, {}).values() if each is not self._being_kept), None)
+        if oldest is None:
+            return False
+        self._drop(oldest)
+        return True
+
     def _drop(self, session: _Session) -> None:
         if self._sessions.pop(session.id, None) is None:
             return
         of_key = self._of_key[session.key_id]
+        self._ledger.give_back(session.key_id, session.counted)
         del of_key[session.id]
         self._bytes[session.key_id] -= session.counted
         session.counted = 0
@@ -401,7 +431,10 @@ class _LibreChat:
                 return _failed(refused)
         if not session.files:
             return _failed(Refused(400, "invalid_argument", "file: is needed"))
-        self._files.keep(session)
+        try:
+            self._files.keep(session)
+        except Refused as refused:
+            return _failed(refused)
         told = [{"fileId": file.id, "filename": file.name} for file in session.files.values()]
         return json_reply(
             {"message": "success", "session_id": session.id, "storage_session_id": session.id, "files": told}
@@ -477,18 +510,25 @@ class _LibreChat:
         self, session: _Session, executions: Sequence[Execution], notes: Sequence[str], stderr: str
     ) -> dict[str, Any]:
         """A reply on a program that has ended, whose files are kept in the session."""
-        notes, made = list(notes), []
+        notes, made, replaced = list(notes), [], []
         for execution in executions:
             notes += [
                 f"groundbox: {count} of {name} left out" for name, count in execution.dropped_bytes.items() if count
             ]
             for artifact in execution.artifacts.values():
                 try:
-                    made.append(session.add(artifact.path, await asyncio.to_thread(artifact.read)))
+                    data = await asyncio.to_thread(artifact.read)
+                    old = session.files.get(session.names.get(artifact.path, ""))
+                    made.append(session.add(artifact.path, data))
+                    replaced += [] if old is None else [old]
                 except (GroundboxError, Refused) as error:
                     reason = error.reason if isinstance(error, GuestFileError) else str(error)
                     notes.append(f"groundbox: the file {artifact.path[:200]!r} was not kept: {reason}")
-        self._files.keep(session)
+        try:
+            self._files.keep(session)
+        except Refused as refused:
+            session.take_back(made, replaced)
+            notes, made = [*notes, f"groundbox: no file of this run was kept: {refused.message}"], []
         lines = "".join(f"{note}\n" for note in notes)
         apart = "" if not stderr or stderr.endswith("\n") or not lines else "\n"
         return {

@@ -36,6 +36,7 @@ from groundbox.protocols.fields import Arguments, Variables
 from groundbox.sandbox import languages
 from groundbox.server import bodies, schemas
 from groundbox.server.api import download
+from groundbox.server.keeping import size_of
 from groundbox.server.keys import Key
 from groundbox.server.protocol import AtGateway, Nodes, Placing, Rewrite, Scope, WireProtocol, missing_header
 from groundbox.server.refusals import Refused, not_found
@@ -204,7 +205,10 @@ class OpenSandbox:
         key, asked = _key(request), await schemas.read(request, _CreateAsked)
         with self._service.errors():
             options = _options_of(asked, self._service.settings.most)
-        held = self._service.create(key, wire=_WIRE, labels=asked.metadata, total_s=asked.timeout, **options)
+        kept_bytes = size_of([asked.entrypoint, asked.image.uri if asked.image else ""])
+        held = self._service.create(
+            key, wire=_WIRE, labels=asked.metadata, total_s=asked.timeout, kept_bytes=kept_bytes, **options
+        )
         held.state[_WIRE] = _State(asked)
         return json_reply(_described(held), 202)
 

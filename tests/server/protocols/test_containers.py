@@ -1,8 +1,13 @@
 """OpenAI's containers, by OpenAI's client and request by request."""
 
 import pytest
+from starlette.testclient import TestClient
 
 from groundbox.protocols import containers
+from groundbox.server.application import application
+from groundbox.server.keys import Keys
+from groundbox.server.service import Service
+from groundbox.server.settings import Settings
 
 PATH = "/v1/containers"
 
@@ -154,3 +159,22 @@ def test_a_container_remembers_its_last_uploads():
 
     assert len(state.uploaded) == 1000
     assert list(state.uploaded)[-2:] == ["f1499", "f600"]
+
+
+def test_what_is_remembered_of_uploads_is_counted_to_their_key():
+    service = Service(Settings(protocols=["containers"]), Keys(token="k" * 20))
+    with TestClient(
+        application(service), headers={"Authorization": f"Bearer {'k' * 20}", "Host": "localhost"}
+    ) as asking:
+        made = asking.post(PATH, json={"name": "x"}).json()["id"]
+        empty = service.ledger.taken_bytes("owner")
+        sent = [asking.post(f"{PATH}/{made}/files", files={"file": (name, b"1")}).json() for name in ("a", "b", "a")]
+        two = service.ledger.taken_bytes("owner")
+        asking.delete(f"{PATH}/{made}/files/{sent[0]['id']}")
+        one = service.ledger.taken_bytes("owner")
+        asking.post(f"/v1/sandboxes/{made}/run", json={"code": "import os; os.remove('b')"})
+        asking.get(f"{PATH}/{made}/files")
+        none = service.ledger.taken_bytes("owner") - sum(each.size_bytes for each in service.records._records.values())
+        asking.delete(f"{PATH}/{made}")
+
+    assert (two - empty, one - empty, none - empty) == (1000, 500, 0)

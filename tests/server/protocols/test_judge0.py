@@ -370,6 +370,29 @@ def test_memory_of_submissions_is_counted_to_their_key_until_they_end(monkeypatc
     assert [each.status_code for each in (refused, batch, taken)] == [429, 429, 201]
     assert left == {"other": 2 * 2**20}, "what was refused is counted to nobody"
     assert wire._room._of_key == {}
+    assert service.ledger.taken_bytes("owner") == sum(wire._ended_bytes.values()) > 0
+
+
+def test_results_of_submissions_have_the_room_that_other_things_of_their_key_leave():
+    service = Service(Settings(kept_bytes=1_000_000, protocols=["judge0"]), Keys(token="k" * 20))
+    wire = ours._Judge0(service)
+
+    def ended(token, size):
+        asked = ours._Asked(source_code="x" * size, language_id=PYTHON)
+        submission = ours._Submission("owner", asked, (), {}, None, token, 0, status=3, result={"stdout": "1"})
+        wire._of_key["owner"] += 1
+        wire._unfinished[token] = submission
+        wire._has_ended(submission, None)
+
+    ended("first", 100_000)
+    service.ledger.take("owner", 800_000, "sandbox")
+    ended("second", 100_000)
+    ended("third", 300_000)
+
+    assert list(wire._ended) == ["third"]
+    third = wire._ended["third"]
+    assert (third.status, "the result is not kept" in third.result["message"]) == (13, True)
+    assert service.ledger.taken_bytes("owner") == 800_000
 
 
 def test_submissions_that_have_ended_make_room_for_others_of_the_key_with_the_most(monkeypatch):

@@ -13,6 +13,7 @@ from groundbox.errors import SandboxUnavailable
 from groundbox.protocols import librechat as ours
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.server.application import application
+from groundbox.server.keeping import Ledger
 from groundbox.server.keys import Key, Keys
 from groundbox.server.refusals import Refused
 from groundbox.server.service import Service
@@ -137,7 +138,8 @@ class Bounded:
 
     def __init__(self, monkeypatch, *, most_bytes, shared=True):
         monkeypatch.setattr(ours, "_FILES_BYTES", most_bytes)
-        service: Any = SimpleNamespace(keys=SimpleNamespace(is_shared=shared))
+        self.ledger = Ledger(lambda: most_bytes // 2 if shared else most_bytes)
+        service: Any = SimpleNamespace(keys=SimpleNamespace(is_shared=shared), ledger=self.ledger)
         self.files = ours._Files(service)
 
     def upload(self, owner, *sizes, session=None, name="x"):
@@ -160,6 +162,7 @@ class Bounded:
             assert each.names == {file.name: file.id for file in each.files.values()}
             sizes[each.key_id] += each.size
         assert sizes == self.files._bytes
+        assert {owner: self.ledger.taken_bytes(owner) for owner in sizes} == sizes
         assert sum(sizes.values()) <= ours._FILES_BYTES
         assert {name for each in self.files._of_key.values() for name in each} == set(self.files._sessions)
 
@@ -209,6 +212,33 @@ def test_a_session_that_is_changed_stays_counted_as_it_is(monkeypatch):
     bounded.files.keep(session)
 
     assert (bounded.kept, bounded.files._bytes, dict(bounded.files._sessions)) == ({}, {}, {})
+    assert bounded.ledger.total_bytes == 0
+
+
+def test_files_have_the_room_that_other_things_of_their_key_leave(monkeypatch):
+    bounded = Bounded(monkeypatch, most_bytes=200_000)
+    first, second = bounded.upload("ada", 20_000), bounded.upload("ada", 20_000)
+    bounded.ledger.take("ada", 50_000, "sandbox")
+
+    third = bounded.upload("ada", 20_000)
+    there = [each.id in bounded.files._sessions for each in (first, second, third)]
+    with pytest.raises(Refused) as refused:
+        bounded.upload("ada", 49_000)
+
+    assert there == [False, True, True], "the oldest makes room for the newest"
+    assert (refused.value.status, refused.value.code) == (429, "quota.kept_bytes")
+
+
+def test_files_that_cannot_be_kept_leave_those_that_they_replaced():
+    session = ours._Session("s", "ada", 0.0, 10**6)
+    old = session.add("a", b"old")
+    made = [session.add("a", b"new"), session.add("b", b"other")]
+
+    session.take_back(made, [old])
+
+    assert {file.name: file.data for file in session.files.values()} == {"a": b"old"}
+    assert session.names == {"a": old.id}
+    assert session.size == 1024 + old.size
 
 
 def test_a_session_takes_no_more_than_its_key_may_and_keeps_what_it_had(monkeypatch):
