@@ -12,11 +12,16 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
+from groundbox.agent.mcp import RpcError
 from groundbox.errors import InvalidArgument
-from groundbox.server import bodies, schemas
+from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.sandbox.workdir import Workdir
+from groundbox.server import bodies, processes, schemas
 from groundbox.server.guard import _Bodies
+from groundbox.server.keys import OWNER
 from groundbox.server.refusals import Refused, refusal_of
 from groundbox.server.settings import Settings
+from groundbox.server.wires import jupyter_kernel, mcp
 
 MIB = 1024 * 1024
 
@@ -186,6 +191,8 @@ def test_others_have_their_turn_while_a_large_body_is_read():
         ({"code": "1", "x" * MIB: 1}, "unknown field"),
         ({"code": "1", "restart": "x" * MIB}, "restart"),
         ({"code": "x" * (5 * MIB)}, "code"),
+        ({"code": "1", "limits": {"memory_bytes": 10**400}}, "memory_bytes"),
+        ({"code": "1", "undo": -(10**400)}, "undo"),
         ({"code": "1", "env": {"A": "x" * 200_000}}, "A"),
         ({"code": "1", "argv": ["x" * 200_000]}, "argv"),
     ],
@@ -258,3 +265,53 @@ def test_bodies_have_one_room_and_each_key_half_of_it():
         (503, {"Retry-After": "2"}),
     ]
     assert room._total == 0
+
+
+class Frames:
+    """A WebSocket from which one frame comes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    async def receive(self):
+        return {"type": "websocket.receive", "text": self.data.decode(), "bytes": None}
+
+
+def test_values_of_a_frame_are_counted_before_they_are_decoded():
+    frame = b'{"header": {"msg_id": "1", "msg_type": "a"}, "content": [' + b"{}," * 30_000 + b"{}]}"
+
+    async def received(module: Any) -> Any:
+        frames: Any = Frames(frame)
+        if module is jupyter_kernel:
+            return await jupyter_kernel.Connection(frames, OWNER, is_v1=False).receive()
+        return await module._heed(frames, None, lambda: None)
+
+    for module in (jupyter_kernel, processes):
+        with pytest.raises(Refused, match="values"):
+            asyncio.run(received(module))
+
+
+def test_a_method_and_an_id_of_mcp_are_quoted_short():
+    error = RpcError(-32601, "there is no method " + "x" * MIB)
+
+    with pytest.raises(RpcError, match="at most"):
+        mcp._check_message({"jsonrpc": "2.0", "method": "a", "id": "x" * MIB})
+    assert len(str(error)) < 3000
+
+
+async def test_many_files_of_a_request_are_looked_at_once(monkeypatch):
+    looks = []
+    note = Workdir.note
+
+    def counted(workdir):
+        looks.append(workdir)
+        note(workdir)
+
+    monkeypatch.setattr(Workdir, "note", counted)
+    async with AsyncSandbox() as box:
+        await box.files.write_all({f"{number}.txt": str(number) for number in range(50)})
+        execution = await box.run("import os; print(len(os.listdir()), open('49.txt').read())", mode="script")
+
+    assert execution.stdout == "50 49\n"
+    assert list(execution.artifacts) == []
+    assert len(looks) < 10

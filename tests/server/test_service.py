@@ -34,7 +34,7 @@ class Box:
         self.closed, self.files, self._error = 0, self, error
         self.ending = asyncio.Event()
 
-    async def write(self, path, data):
+    async def write_all(self, contents):
         await self.ending.wait()
 
     async def run_last(self, source, **options):

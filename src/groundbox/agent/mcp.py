@@ -110,11 +110,14 @@ TOOLS: Final = (
 )
 
 
+_MOST_MESSAGE_CHARS: Final = 2000
+
+
 class RpcError(Exception):
     """A request that gets an error of the protocol."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= _MOST_MESSAGE_CHARS else f"{message[:_MOST_MESSAGE_CHARS]}…")
         self.code, self.data = code, data
 
     def to_dict(self) -> dict[str, Any]:

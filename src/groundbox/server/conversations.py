@@ -136,8 +136,7 @@ class Conversations:
             held = self._service.create(key, wire=_WIRE, labels={**asked.labels, LABEL: conversation_id})
         try:
             with self._service.errors(), held.in_use() as box:
-                for path, content in files.items():
-                    await box.files.write(path, content)
+                await box.files.write_all(files)
         except BaseException:
             if asked.sandbox_id is None:  # nobody has been told of it
                 await self._service.sandboxes.close(held)

@@ -36,7 +36,7 @@ _MOST_ENDED_BYTES: Final = 64 * 1024
 _MOST_STDIN_BYTES: Final = 16 * 1024 * 1024
 
 
-Size = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": 65535})]
+Size = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"minimum": 1, "maximum": 65535})]
 
 
 class StartAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -245,9 +245,12 @@ async def _heed(socket: WebSocket, process: AsyncProcess, check: Callable[[], ob
             raise WebSocketDisconnect(message.get("code", 1000))
         data = message.get("bytes")
         if data is None:
-            words = message.get("text") or ""
+            words = (message.get("text") or "").encode("utf-8", "surrogatepass")
+            if len(words) > _MOST_STDIN_BYTES:
+                raise Refused(413, "too_large", f"a message has at most {_MOST_STDIN_BYTES} bytes")
+            bodies.check(words)
             try:
-                told = json.loads(words)
+                told = bodies.decode(words, dict[str, Any])
                 if "resize" in told:
                     rows, columns = told["resize"]
                     process.resize(rows=rows, columns=columns)

@@ -29,7 +29,7 @@ Argument = Annotated[str, msgspec.Meta(max_length=bodies.ARGUMENT)]
 Text = Annotated[str, msgspec.Meta(max_length=bodies.TEXT)]
 Hash = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 Seconds = Annotated[float, msgspec.Meta(extra_json_schema={"exclusiveMinimum": 0})]
-Count = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1})]
+Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"minimum": 1})]
 """Numbers whose bounds the sandbox checks: the server has maxima of its own, which its settings say."""
 
 # Arguments that have a place of their own in a request, or none, because they are the server's.
@@ -83,7 +83,7 @@ class SandboxAsked(_Request, kw_only=True):
     inspect: bool | None = None
     restart: Literal["auto", "never"] | None = None
     branching: bool | None = None
-    undo: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})] | None = None
+    undo: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"minimum": 0})] | None = None
     rollback: Literal["on_error"] | None = None
     env: dict[Argument, Argument] | None = None
 
@@ -159,7 +159,7 @@ class RunAsked(ProgramAsked, kw_only=True):
     inspect: bool | None = None
     restart: Literal["auto", "never"] | None = None
     branching: bool | None = None
-    undo: Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})] | None = None
+    undo: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"minimum": 0})] | None = None
     rollback: Literal["on_error"] | None = None
 
     LONG: ClassVar[bodies.Long] = {**ProgramAsked.LONG, "files": bodies.BYTES}

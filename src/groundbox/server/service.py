@@ -176,8 +176,8 @@ class Service:
             box = self._made(key, of_box, of_run)
             try:
                 self._working.add(box)
-                for path, data in (files or {}).items():
-                    await box.files.write(path, data)
+                if files:
+                    await box.files.write_all(files)
                 with self._watched(key, None, source, of_run, wire, waited_s) as ended:
                     return ended(await box.run_last(source, **of_run))
             except Exception as error:
@@ -196,8 +196,8 @@ class Service:
             box = self._made(key, of_box, of_run)
             try:
                 self._working.add(box)
-                for path, data in (files or {}).items():
-                    await box.files.write(path, data)
+                if files:
+                    await box.files.write_all(files)
                 events = box.stream(source, last=True, **of_run)
                 told = self._told(key, None, source, of_run, wire, waited_s, events)
                 async with contextlib.aclosing(

@@ -16,7 +16,7 @@ import re
 import sys
 from typing import Final
 
-SOURCE_LIMIT_CHARS: Final = 1 << 20
+SOURCE_LIMIT_CHARS: Final = 1 << 17
 """A longer source is not read; it gets `science`."""
 
 _IMPORT: Final = re.compile(

@@ -25,6 +25,7 @@ from groundbox.execution import Event, Execution
 from groundbox.jupyter.kernel import Gone, Header, InvalidMessage, Kernel, Message, Parent, Stdin, time_of
 from groundbox.sandbox import languages
 from groundbox.sandbox.bridge.tools import ToolQuotas
+from groundbox.server import bodies
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, refusal_of
 from groundbox.server.replies import encoded
@@ -67,6 +68,7 @@ class Connection:
             raise WebSocketDisconnect(frame.get("code") or _CLOSED)
         data = frame.get("bytes")
         raw: bytes = data if data is not None else frame["text"].encode("utf-8", "surrogatepass")
+        bodies.check(raw)
         try:
             if data is None or not self._is_v1:
                 message = msgspec.json.decode(raw, type=Message)

@@ -39,6 +39,7 @@ from groundbox.server.sandboxes import Held
 from groundbox.server.service import Service
 
 PATH: Final = "/mcp"
+_MOST_ID_CHARS: Final = 1000
 _WIRE: Final = "mcp"
 _SESSION: Final = "mcp-session-id"
 _VERSION, _METHOD, _NAME = "mcp-protocol-version", "mcp-method", "mcp-name"
@@ -465,11 +466,13 @@ def _check_message(message: Any) -> None:
     identity = message.get("id", 0)
     if isinstance(identity, bool) or not isinstance(identity, str | int):
         raise RpcError(mcp.INVALID_REQUEST, "an id is a text or a whole number")
+    if isinstance(identity, str) and len(identity) > _MOST_ID_CHARS:
+        raise RpcError(mcp.INVALID_REQUEST, f"an id must have at most {_MOST_ID_CHARS} characters")
 
 
 def _check_supported(version: Any) -> None:
     if version not in mcp.MODERN:
-        known = {"supported": list(mcp.MODERN), "requested": str(version)}
+        known = {"supported": list(mcp.MODERN), "requested": str(version)[:200]}
         raise RpcError(mcp.UNSUPPORTED_VERSION, f"version {version} is not spoken here", known)
 
 
