@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 _HARMLESS_NAMES: Final = """
@@ -56,7 +56,7 @@ _WORD: Final = re.compile(r"[^\W\d][\w$]*")
 _WORDS_AT_ONCE: Final = 20_000
 _ESCAPED_NAME: Final = re.compile(r'u&"', re.IGNORECASE)
 _CALLED: Final = re.compile(r'"?\s*(?:\(|/\*|--)')
-_FAR_CHARS: Final = 2000
+_FAR_CHARS: Final = 200
 ESCAPED_NAME: Final = (
     'names written as U&"…" are refused, also in a text, because they can hide which function is called; '
     'write the name as it is: "name". Nothing was run.'
@@ -100,7 +100,9 @@ async def find_volatile_call(connection: Any, sql: str) -> Function | None:
     words = await _collect_words(sql)
     parameters = {"words": sorted(words), "run_a_text": list(_RUN_A_TEXT), "harmless": sorted(_HARMLESS)}
     cursor = await connection.execute(_CALLABLE, parameters)
-    return _first_called((Function(*row) for row in await cursor.fetchall()), sql, words)
+    functions = [Function(*row) for row in await cursor.fetchall()]
+    # In a thread, so that the event loop goes on while a long statement is looked through.
+    return await asyncio.to_thread(first_called, functions, sql, words) if functions else None
 
 
 async def _collect_words(sql: str) -> set[str]:
@@ -115,7 +117,8 @@ async def _collect_words(sql: str) -> set[str]:
     return words
 
 
-def _first_called(functions: Iterable[Function], sql: str, words: set[str]) -> Function | None:
+def first_called(functions: Sequence[Function], sql: str, words: set[str]) -> Function | None:
+    """Return the first of the functions that the statement may call."""
     folded = ""
     for function in functions:
         if function.is_builtin and function.name.lower() in words:
