@@ -566,7 +566,8 @@ class AsyncSandbox:
                     if ahead is not None:
                         execution = ahead.finished(execution, ahead_s)
                     if self._inspect and (execution.artifacts or execution.displays):
-                        execution = await inspected(execution, lambda limits: self._viewer(profile, limits))
+                        bounds = dataclasses.replace(self.limits, wall_s=order.wall_s)
+                        execution = await inspected(execution, lambda limits: self._viewer(profile, limits), bounds)
                     if revived is not None:
                         execution = dataclasses.replace(execution, warnings=(revived, *execution.warnings))
                     if not last:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 import groundbox as gb
+from groundbox.execution import Usage
 from groundbox.facts import words
 from groundbox.sandbox.inspection import inspector
 from groundbox.sandbox.inspection.kinds import size_of
@@ -332,3 +333,45 @@ def test_a_single_run_tells_it_too():
 )
 def test_facts_in_words(facts, told):
     assert words(facts) == told
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "memory_bytes", "most_s"),
+    [
+        ({}, {"wall_s": 0.1, "cpu_s": 0.1}, 1024 * gb.MiB, 10.0),
+        ({"memory_bytes": 200 * gb.MiB, "wall_s": 4.0}, {"wall_s": 1.0, "cpu_s": 0.5}, 200 * gb.MiB, 3.0),
+        ({"cpu_s": 2.0}, {"wall_s": 1.0, "cpu_s": 1.5}, 1024 * gb.MiB, 0.5),
+        ({"wall_s": 1.0}, {"wall_s": 1.1, "cpu_s": 0.5}, 1024 * gb.MiB, 0.0),
+        ({"wall_s": None, "cpu_s": None, "memory_bytes": None}, {"wall_s": 99.0, "cpu_s": 99.0}, 1024 * gb.MiB, 10.0),
+    ],
+)
+def test_files_are_looked_at_within_what_the_run_has_left_of_its_limits(limits, used, memory_bytes, most_s):
+    asked = gb.Limits(**{"memory_bytes": 4096 * gb.MiB, "wall_s": 30.0, "cpu_s": 30.0, **limits})
+    usage = Usage(peak_memory_bytes=None, start_s=0.0, warm=True, **used)
+
+    within, seconds = inspector._within(asked, usage)
+
+    assert within.memory_bytes == memory_bytes
+    assert seconds == pytest.approx(most_s)
+    assert within.wall_s <= 5.0
+    for name in ("disk_bytes", "process_count", "file_count"):
+        assert getattr(asked, name) is None or getattr(within, name) <= getattr(asked, name)
+
+
+def test_a_run_that_has_used_its_time_has_no_files_looked_at(monkeypatch):
+    seen = []
+    viewer = gb.AsyncSandbox._viewer
+
+    def recorded(box, profile, limits):
+        seen.append(limits.memory_bytes)
+        return viewer(box, profile, limits)
+
+    monkeypatch.setattr(gb.AsyncSandbox, "_viewer", recorded)
+    make = "open('table.csv', 'w').write('a,b\\n1,2\\n')"
+    with gb.Sandbox(limits=gb.Limits(memory_bytes=400 * gb.MiB, wall_s=20)) as box:
+        within = box.run(make)
+        over = box.run(make + "\nimport time; time.sleep(60)", wall_s=1)
+
+    assert within.artifacts["table.csv"].facts["columns"] == 2
+    assert not over.ok
+    assert seen == [400 * gb.MiB]

@@ -13,13 +13,14 @@ import contextlib
 import dataclasses
 import functools
 import importlib.resources
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from groundbox.errors import GroundboxError, GuestFileError, SandboxLost
-from groundbox.execution import Artifact, Artifacts, Display, Execution, Warning
+from groundbox.execution import Artifact, Artifacts, Display, Execution, Usage, Warning
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox.inspection import kinds
 from groundbox.sandbox.inspection.answer import DECODER
@@ -82,13 +83,15 @@ class _Task(NamedTuple):
 _NOTHING: Final = Seen({})
 
 
-async def inspected(execution: Execution, viewer: Viewer) -> Execution:
+async def inspected(execution: Execution, viewer: Viewer, limits: Limits) -> Execution:
     """The execution with facts and previews of its artifacts and displays, and a warning for each broken file.
+
+    Looking takes no more time than the run has left of `limits`, and no more of anything else than a run may take.
 
     A fault of ours at that loses no result; it is told as a warning.
     """
     try:
-        return await _inspected(execution, viewer)
+        return await _inspected(execution, viewer, limits)
     except Exception as error:
         fault = Warning(
             code="artifact.unseen",
@@ -98,11 +101,11 @@ async def inspected(execution: Execution, viewer: Viewer) -> Execution:
         return dataclasses.replace(execution, warnings=[*execution.warnings, fault])
 
 
-async def _inspected(execution: Execution, viewer: Viewer) -> Execution:
+async def _inspected(execution: Execution, viewer: Viewer, limits: Limits) -> Execution:
     files = [task for artifact in execution.artifacts.values() if (task := _task(artifact)) is not None]
     shown = {number: task for number, one in enumerate(execution.displays) if (task := _large_picture(one))}
     tasks, numbers = files[:MOST_FILES], list(shown)[:MOST_FILES]
-    found = await _look([*tasks, *(shown[number] for number in numbers)], viewer)
+    found = await _look([*tasks, *(shown[number] for number in numbers)], viewer, *_within(limits, execution.usage))
     by_path = {task.name: seen for task, seen in zip(tasks, found, strict=False)}
     by_number = dict(zip(numbers, found[len(tasks) :], strict=False))
     seen = {path: by_path.get(path) or Seen({}, None, _misnamed(one)) for path, one in execution.artifacts.items()}
@@ -169,18 +172,38 @@ def _large_picture(display: Display) -> _Task | None:
     return None
 
 
-async def _look(tasks: Sequence[_Task], viewer: Viewer) -> list[Seen]:
+def _within(limits: Limits, usage: Usage) -> tuple[Limits, float]:
+    """Return the limits of looking at one file, and the seconds for all of them."""
+    wall_s = min(_ALL_FILES_S, math.inf if limits.wall_s is None else limits.wall_s - usage.wall_s)
+    cpu_s = min(_ALL_FILES_S, math.inf if limits.cpu_s is None else limits.cpu_s - (usage.cpu_s or 0.0))
+    most_s = max(0.0, min(wall_s, cpu_s))
+    least: dict[str, int | None] = {}
+    for name in ("memory_bytes", "disk_bytes", "process_count", "file_count"):
+        given = [each for each in (getattr(_LIMITS, name), getattr(limits, name)) if each is not None]
+        least[name] = min(given, default=None)
+    one_s = min(_ONE_FILE_S, most_s) or _ONE_FILE_S
+    within = dataclasses.replace(_LIMITS, wall_s=one_s, cpu_s=most_s or _ALL_FILES_S, **least)
+    return within, most_s
+
+
+async def _look(tasks: Sequence[_Task], viewer: Viewer, limits: Limits, most_s: float) -> list[Seen]:
     """Each file in its turn; one that breaks the sandbox costs a new one, and takes no other file with it.
+
+    Args:
+        limits: Of the sandbox that looks.
+        most_s: For all files; 0 for none.
 
     Returns:
         As many as there are tasks, or fewer when the time is over.
     """
     found: list[Seen] = []
     box: AsyncSandbox | None = None
+    if not most_s:
+        return found
     try:
-        async with asyncio.timeout(_ALL_FILES_S):
+        async with asyncio.timeout(most_s):
             for task in tasks:
-                box = box or viewer(_LIMITS)
+                box = box or viewer(limits)
                 kept, seen = await _look_at(task, box)
                 found.append(seen)
                 if not kept:
