@@ -165,6 +165,19 @@ def test_lone_surrogates_are_kept():
     assert Trace.loads(trace.dumps()).records[1].v == "\ud800"
 
 
+@pytest.mark.parametrize("value", ["\ud800", "\U0001f600"])
+def test_lone_surrogates_that_take_long_to_read_end_a_trace(monkeypatch, value):
+    monkeypatch.setattr(reading, "_MOST_SLOW_BYTES", 1000)
+
+    trace = read(body(CALL, LINE, *([setting(value)] * 100), *END), source='x = "\ud800"\n' * 9)
+
+    if value == "\ud800":
+        assert trace.reasons[0].endswith("more than 1000 bytes of records have half of a surrogate pair")
+        assert 10 < len(trace.records) < 30
+    else:
+        assert (trace.complete, trace.reasons) == (True, [])
+
+
 @pytest.mark.parametrize("value", [{"ref": 1}, "\ud800", {"float": "nan"}, 1.5, 2**53 - 1])
 def test_what_we_wrote_ourselves_is_read_as_anything_is(value):
     trace = written(LINE, LIST, setting(value), source='x = "\ud800"\n' * 9)

@@ -47,6 +47,7 @@ _LEAST_MEMORY: Final = 16 * 1024 * 1024
 _LARGE_BYTES: Final = 32 * 1024
 """A longer record is decoded in slices (guestjson.py), which no record of two lines of code needs."""
 _FEW_VALUES: Final = 20_000
+_MOST_SLOW_BYTES: Final = 2 * 1024 * 1024
 _RECORD_BYTES: Final = 48
 _NUMBER_BYTES: Final = 32
 _OVER: Final = "it is over the limits of the trace"
@@ -285,7 +286,7 @@ def _read(body: bytes, source: str, *, most_bytes: int, most_events: int, most_m
         most_memory_bytes: None for a trace that is read from a file, which was bounded when it was made.
     """
     found = _Found()
-    memory_bytes = 0
+    memory_bytes = slow_bytes = 0
     checker = Checker(max(1, len(lines_of(source))), source)
     records = found.records
     lines: list[bytes] = []
@@ -304,7 +305,7 @@ def _read(body: bytes, source: str, *, most_bytes: int, most_events: int, most_m
                     raise InvalidRecord(_OVER)
             # At most one more than there is room for, which then holds all the rest.
             lines = piece.split(b"\n", room)
-            _take(lines[:room], checker, records)
+            slow_bytes = _take(lines[:room], checker, records, slow_bytes)
             if len(lines) > room:
                 raise InvalidRecord(_OVER)
             start, lines, before = stop, [], len(records)
@@ -343,8 +344,15 @@ def weigh(piece: bytes) -> int:
     return records * _RECORD_BYTES + inner + numbers + len(piece) * guestjson.widest(piece)
 
 
-def _take(lines: Sequence[bytes], checker: Checker, records: list[Record]) -> None:
-    """Decode and check each line by itself, and keep what it says, up to the first that is not valid."""
+def _take(lines: Sequence[bytes], checker: Checker, records: list[Record], slow_bytes: int) -> int:
+    """Decode and check each line by itself, and keep what it says, up to the first that is not valid.
+
+    Args:
+        slow_bytes: Of earlier lines of this trace with half of a surrogate pair, which take 26 times as long.
+
+    Returns:
+        The same with those of these lines.
+    """
     # `map` goes on behind a line that could not be decoded, which is looked at by itself meanwhile.
     decoded = map(_decode if max(map(len, lines)) > _LARGE_BYTES else _RECORDS.decode, lines)
     last = len(records) + len(lines)
@@ -353,7 +361,13 @@ def _take(lines: Sequence[bytes], checker: Checker, records: list[Record]) -> No
             checker.take(decoded, records)
         # `records` counts what was taken, so that the line in question is the one as far from the end as are missing.
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            checker.take((_decode_surrogates(lines[len(records) - last], error),), records)
+            line = lines[len(records) - last]
+            slow_bytes += len(line)
+            if slow_bytes > _MOST_SLOW_BYTES and _has_surrogates(line):
+                told = f"more than {_MOST_SLOW_BYTES} bytes of records have half of a surrogate pair"
+                raise InvalidRecord(told) from None
+            checker.take((_decode_surrogates(line, error),), records)
+    return slow_bytes
 
 
 def _decode(line: bytes) -> Record:
@@ -383,7 +397,7 @@ def _start_of_line(body: bytes, end: int, back: int) -> int:
 def _decode_surrogates(line: bytes, error: Exception) -> Record:
     """Decode a line that msgspec refuses; the one valid reason is a lone surrogate in a string."""
     # A str of Python may hold half of a surrogate pair, and JSON has an escape for it; msgspec makes no str of it.
-    if b"\\ud" not in line and b"\\uD" not in line:
+    if not _has_surrogates(line):
         raise InvalidRecord(_plain(error)) from None
     if guestjson.has_more_values(line, _FEW_VALUES):
         raise InvalidRecord(f"it holds more than {_FEW_VALUES} values, and half of a surrogate pair")
@@ -392,6 +406,10 @@ def _decode_surrogates(line: bytes, error: Exception) -> Record:
         return record
     except (ValueError, RecursionError, msgspec.MsgspecError) as second:
         raise InvalidRecord(_plain(second)) from None
+
+
+def _has_surrogates(line: bytes) -> bool:
+    return b"\\ud" in line or b"\\uD" in line
 
 
 def _no_constant(name: str) -> None:
