@@ -216,6 +216,7 @@ class Generators:
         if where.level >= Level.SHORT and not is_unnamed(activation):
             if since == activation.first and self._telling.policy.is_whole:
                 self._calls.say_arguments(activation)
+            self._tell_received(activation, since, activation.last if ref is None else ref)
             self._tell_steps(activation, since, where.level)
         elif where.level >= Level.SHORT and self._telling.policy.is_whole:
             end = activation.last if ref is None else ref
@@ -231,8 +232,9 @@ class Generators:
         if ref is None:
             telling.advance(activation.last)
             if activation.outcome == "return":
-                told = claim(ClaimKind.RETURN, [activation.last], activation.frame, activation.short_name, "")
-                telling.say("exhausted", told, function=function)
+                value = "" if activation.value is None else telling.text(activation.value)
+                told = claim(ClaimKind.RETURN, [activation.last], activation.frame, activation.short_name, value)
+                telling.say("exhausted.value" if value else "exhausted", told, function=function, value=value)
             return
         telling.advance(ref)
         record = telling.trace.records[ref]
@@ -240,6 +242,18 @@ class Generators:
         value = telling.text(record.v)
         told = claim(ClaimKind.RETURN, [ref], activation.frame, activation.short_name, value)
         telling.say("yield", told, function=function, value=value)
+
+    def _tell_received(self, activation: Activation, since: int, end: int) -> None:
+        """Tell what names got when it went on, as `got` in `got = yield from inner()`, whose line began before."""
+        telling = self._telling
+        for step in activation.steps():
+            for ref in step.effects if step.yields and step.step <= since else ():
+                record = telling.trace.records[ref]
+                if since < ref <= end and isinstance(record, schema.Set) and record.scope is None:
+                    telling.advance(ref)
+                    value = telling.text(record.v)
+                    told = claim(ClaimKind.VALUE, [ref], record.f, record.name, value)
+                    telling.say("value.new", told, name=f"`{record.name}`", value=value)
 
     def _tell_steps(self, activation: Activation, since: int, level: Level) -> None:
         """Tell what its own code did until it rested, step by step: its loops go on over several rests."""

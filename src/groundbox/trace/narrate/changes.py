@@ -133,19 +133,23 @@ def _removed(state: State, held: Obj, record: Mutate) -> tuple[str, ...]:
     return tuple(state.text(item[0], MAX_ITEM) for item in found if item is not None)
 
 
-def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str, ValueReason]) -> list[Change]:
+def worded(
+    voice: Voice, state: State, change: Note, path: str, why: Mapping[str, ValueReason], *, again: bool = False
+) -> list[Change]:
     """Clauses about a change that `state` already has.
 
     Args:
         path: Code that leads to the object, without backticks.
         why: How the values of the line's targets came about, by the targets' code.
+        again: Whether `state` has a later change of the same object, too. What the object is now is told with the
+            last one.
     """
     if change.op == "set" and not _is_better_whole(state, change) and not _are_alike(state, change):
         return [_placed(voice, change, place, path, why) for place in change.places]
     if change.op == "splice":
-        return [_spliced(voice, state, change, path, why)]
+        return [_spliced(voice, state, change, path, why, again=again)]
     if change.op in ("add", "discard", "remove"):
-        return [_items(voice, state, change, path)]
+        return [_items(voice, state, change, path, again=again)]
     return [_whole(state, change, path)]
 
 
@@ -186,11 +190,13 @@ def _placed(voice: Voice, change: Note, place: Place, path: str, whys: Mapping[s
     return Change(text, subject, value)
 
 
-def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[str, ValueReason]) -> Change:
+def _spliced(
+    voice: Voice, state: State, change: Note, path: str, whys: Mapping[str, ValueReason], *, again: bool
+) -> Change:
     new = list(change.texts)
     # A splice says where; whether it was an append or a pop is seen by the old length.
     at_end = change.start + len(change.gone) == change.old_length
-    now = _now(state, change.label)
+    now = _NOTHING if again else _now(state, change.label)
     where = f"`{path}`"
     if len(change.items) == 1 and not change.gone:
         # The end first: an item put into an empty list is appended.
@@ -212,8 +218,8 @@ def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[
     return _whole(state, change, path)
 
 
-def _items(voice: Voice, state: State, change: Note, path: str) -> Change:
-    now = _now(state, change.label)
+def _items(voice: Voice, state: State, change: Note, path: str, *, again: bool) -> Change:
+    now = _NOTHING if again else _now(state, change.label)
     if len(change.gone or change.items) > MAX_PLACES:
         return _whole(state, change, path)
     texts = list(change.gone or change.texts)
@@ -230,6 +236,9 @@ def _items(voice: Voice, state: State, change: Note, path: str) -> Change:
 def _whole(state: State, change: Note, path: str) -> Change:
     value = state.text({"ref": change.label}, 2 * MAX_WHOLE)
     return Change(f"`{path}` is now {value}", path, value)
+
+
+_NOTHING: Final = {"which": "", "and_": ""}
 
 
 def _now(state: State, label: int) -> dict[str, str]:

@@ -209,6 +209,7 @@ PHRASES: Final = MappingProxyType(
         "backward.no_input": ("no input is needed",),
         # generators
         "yield": ("the generator {function} gives {value}", "{function} yields {value}"),
+        "exhausted.value": ("the generator {function} returns {value}", "{function} returns {value}"),
         "exhausted": ("the generator {function} is exhausted", "{function} has nothing more to give"),
         # loops
         "for.intro": (
@@ -258,6 +259,7 @@ PHRASES: Final = MappingProxyType(
             "a continue ends this iteration",
         ),
         # exceptions
+        "raise.within": ("{value} is raised with {values}", "with {values} this raises {value}"),
         "raise": ("{value} is raised", "this raises {value}"),
         "handler": ("the handler {handler} takes over", "{handler} catches it"),
         # output

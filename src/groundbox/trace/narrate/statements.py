@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from groundbox.trace.narrate import changes
 from groundbox.trace.narrate.calls import Calls, is_unnamed
 from groundbox.trace.narrate.evaluation import Results, position
+from groundbox.trace.narrate.gaps import is_given
 from groundbox.trace.narrate.narration import ClaimKind
 from groundbox.trace.narrate.paths import path_to
+from groundbox.trace.narrate.phrases import Phrase, listed
 from groundbox.trace.narrate.policy import Level
 from groundbox.trace.narrate.reasons import Reasons, ValueReason, workings_of
 from groundbox.trace.narrate.telling import MAX_AGAIN, Telling, Where, claim
@@ -24,6 +26,8 @@ from groundbox.trace.record.value import ref_of
 from groundbox.trace.run.structure import Activation, Step
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+_MOST_NAMES = 3
+_SHORT = 60
 
 
 @dataclass(kw_only=True)
@@ -280,13 +284,15 @@ class Statements:
 
     def _word_changes(self, step: Step, seen: StepNotes) -> None:
         telling = self._telling
+        last = {note.label: note.ref for note in seen.notes}
         for note in seen.notes:
             path = seen.paths.get(note.label) or self._path(step, note.label)
             # An object that nothing leads to is no object for a reader; one that only a new name leads to is told with
             # that name.
             if path is None or (note.label not in seen.paths and self._is_new(path, seen)):
                 continue
-            for said in changes.worded(telling.voice, telling.state, note, path, seen.why):
+            again = note.ref != last[note.label]
+            for said in changes.worded(telling.voice, telling.state, note, path, seen.why, again=again):
                 made = claim(ClaimKind.MUTATION, [note.ref], step.frame, said.subject, said.value, why=said.why)
                 telling.draft.say(said.text, made)
 
@@ -369,11 +375,58 @@ class Statements:
         assert step.raised is not None
         record = self._telling.trace.records[step.raised]
         assert isinstance(record, schema.Raise)
-        # It came out of a call, and was told there.
-        if record.from_ is not None:
-            return
         value = self._telling.exception(record)
-        self._telling.say("raise", claim(ClaimKind.EXCEPTION, [step.raised], step.frame, "", value), value=value)
+        told = claim(ClaimKind.EXCEPTION, [step.raised], step.frame, "", value)
+        if record.from_ is None:
+            self._telling.say("raise", told, value=value)
+            return
+        # If it came out of a call, it was told there, unless the call is of code within the expression.
+        activation = self._telling.trace.structure.activations.get(record.from_)
+        if activation is None or not is_unnamed(activation):
+            return
+        within = self._origin(activation)
+        if within is None:
+            return
+        values = self._values_at(*within)
+        if values:
+            self._telling.say("raise.within", told, value=value, values=listed(values))
+        else:
+            self._telling.say("raise", told, value=value)
+
+    def _origin(self, activation: Activation) -> tuple[Activation, int] | None:
+        """Where an exception came up in code within an expression, and its record; None if it came out of a call."""
+        records, activations = self._telling.trace.records, self._telling.trace.structure.activations
+        while True:
+            raised = (ref for ref in range(activation.last, activation.first, -1) if self._is_raise(ref, activation))
+            ref = next(raised, None)
+            record = None if ref is None else records[ref]
+            if ref is None or not isinstance(record, schema.Raise):
+                return None
+            if record.from_ is None:
+                return activation, ref
+            inner = activations.get(record.from_)
+            if inner is None or not is_unnamed(inner):
+                return None
+            activation = inner
+
+    def _is_raise(self, ref: int, activation: Activation) -> bool:
+        record = self._telling.trace.records[ref]
+        return isinstance(record, schema.Raise) and record.f == activation.frame
+
+    def _values_at(self, activation: Activation, ref: int) -> list[Phrase]:
+        """The names of code within an expression, with their values when record `ref` was made."""
+        telling = self._telling
+        found: dict[str, tuple[int, schema.V]] = {
+            name: (activation.first, value) for name, value in activation.args.items() if name.isidentifier()
+        }
+        for at in range(activation.first, ref):
+            record = telling.trace.records[at]
+            if isinstance(record, schema.Set) and record.f == activation.frame and record.name.isidentifier():
+                found[record.name] = (at, record.v)
+        told = [(name, at, telling.text(value)) for name, (at, value) in found.items()]
+        return [
+            is_given(name, text, [at], activation.frame) for name, at, text in told[:_MOST_NAMES] if len(text) < _SHORT
+        ]
 
 
 def _is_of_the_compiler(statement: ast.stmt | None) -> bool:
