@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from groundbox.execution import Artifact, Display, Event, Execution, Outcome
     from groundbox.limits import GiB, Limits, MiB
     from groundbox.network import Network
+    from groundbox.remote.background import warm
     from groundbox.remote.connect import connect
     from groundbox.sandbox.branching import Checkpoint
     from groundbox.sandbox.portal import Sandbox, run, run_async
@@ -49,6 +50,7 @@ _HOME = {
     "MiB": "limits",
     "Network": "network",
     "connect": "remote.connect",
+    "warm": "remote.background",
     "Checkpoint": "sandbox.branching",
     "Sandbox": "sandbox.portal",
     "run": "sandbox.portal",
@@ -85,6 +87,7 @@ __all__ = [
     "connect",
     "run",
     "run_async",
+    "warm",
 ]
 
 

@@ -318,6 +318,90 @@ def test_programs_ask_it_as_a_server(engine):
     assert engine.status()["runs"] > 0
 
 
+def python(engine, program, **environ):
+    """What a fresh Python prints, and what it logs."""
+    command = [sys.executable, "-c", f"import groundbox as gb\n{program}"]
+    ran = subprocess.run(command, env={**engine.environ, **environ}, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip(), ran.stderr
+
+
+def test_a_python_program_uses_it_by_default_for_what_it_can_do(engine):
+    engine.command("engine", "start")
+    before = engine.status()["runs"]
+    program = (
+        "import asyncio, copy, pickle\n"
+        "first = gb.run('print(6 * 7)')\n"
+        "second = asyncio.run(gb.run_async('open(\"a\").read()', files={'a': 'x'}, env={'A': '1'}))\n"
+        "third = gb.run('1 / 0')\n"
+        "cut = gb.run('print(\"a\" * 9000)', limits=gb.Limits(output_bytes=1000))\n"
+        "same = all(pickle.loads(pickle.dumps(e)) == copy.deepcopy(e) == e for e in (first, second, third, cut))\n"
+        "whole = len(pickle.loads(pickle.dumps(cut)).outputs['stdout'].read())\n"
+        "print(first.stdout.strip(), second.text, third.error.type, type(third.error.hints), same, whole)"
+    )
+
+    told = python(engine, program)
+
+    assert told == ("42 'x' ZeroDivisionError <class 'tuple'> True 9001", "")
+    assert engine.status()["runs"] - before == 4
+
+
+def test_what_needs_the_process_itself_stays_there(engine):
+    engine.command("engine", "start")
+    before = engine.status()["runs"]
+    program = (
+        "def double(n: int) -> int:\n    'Twice n.'\n    return 2 * n\n"
+        "gb.run('import tools; tools.double(n=21)', tools=[double])\n"
+        "gb.run('1', limits=gb.Limits(wall_s=None))\n"
+        "gb.run('def f(x): return x', mode='call', call='f', args=[{1, 2}])\n"
+        "gb.run('1', network=gb.Network(allow=['example.org']))\n"
+        "gb.run('1', waive=['locks'])\n"
+        "gb.run('1', hash_seed=1)\n"
+        "gb.run('1', engine='own')\n"
+        "with gb.Sandbox() as box: print(box.run('6 * 7').text)"
+    )
+
+    assert python(engine, program) == ("42", "")
+    assert engine.status()["runs"] == before
+
+
+def test_a_sandbox_uses_it_if_it_is_told_to(engine):
+    engine.command("engine", "start")
+    before = engine.status()["runs"]
+    program = (
+        "with gb.Sandbox(engine='background') as box:\n"
+        "    box.run('x = 42'); box.files.write('a', 'b')\n"
+        "    print(box.run('x, open(\"a\").read()').text)\n"
+        "try: gb.Sandbox(engine='background', tools=[print])\n"
+        "except gb.InvalidArgument as refused: print(refused)"
+    )
+
+    assert python(engine, program)[0] == "(42, 'b')\ntools: are functions of this process, which a server cannot call"
+    assert engine.status()["runs"] - before == 2
+
+
+def test_a_python_program_says_once_that_the_engine_cannot_be_used(tmp_path):
+    engine = Engine(tmp_path)
+    (tmp_path / "shadow" / "starlette").mkdir(parents=True)
+    (tmp_path / "shadow" / "starlette" / "__init__.py").write_text("raise ImportError('broken')")
+    path = f"{tmp_path / 'shadow'}:{engine.environ['PYTHONPATH']}"
+    program = "print(gb.run('6 * 7').text, gb.run('6 * 7').text)"
+
+    stdout, stderr = python(engine, program, PYTHONPATH=path)
+
+    assert stdout == "42 42"
+    assert stderr.count("the engine in the background: it did not start") == 1
+
+
+def test_warm_leaves_an_engine_that_has_libraries_loaded(tmp_path):
+    engine = Engine(tmp_path)
+    program = "gb.warm()\nprint(gb.run('import pandas; 6 * 7').usage.warm)"
+
+    assert python(engine, program) == ("True", "")
+    assert engine.status()["runs"] == 2
+    engine.command("engine", "stop")
+
+
 def test_stopping_one_that_does_not_run_is_fine(tmp_path):
     ended = Engine(tmp_path).command("engine", "stop")
 

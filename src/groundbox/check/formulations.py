@@ -94,7 +94,11 @@ async def compare_candidates_async(
         raise InvalidArgument("rel_tol", f"must be from 0 to below 1, not {rel_tol!r}")
     executions = [
         await run_async(
-            each.source, language=each.language, files=dict(files or {}), **{**sandbox, **dict(each.options)}
+            each.source,
+            engine="own",
+            language=each.language,
+            files=dict(files or {}),
+            **{**sandbox, **dict(each.options)},
         )
         for each in asked
     ]

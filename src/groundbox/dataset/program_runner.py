@@ -160,7 +160,7 @@ class SandboxRunner:
             if request.probed:
                 # Two calls more, which is why only builds that have to be stable pay for it.
                 return await self._probed(request)
-            execution = await run_async(request.source, **self._arguments(request))
+            execution = await run_async(request.source, engine="own", **self._arguments(request))
         return _ran(execution)
 
     async def _probed(self, request: Request) -> RunResult:

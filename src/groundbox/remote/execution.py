@@ -64,7 +64,7 @@ def execution_of(told: Mapping[str, Any], fetch: Callable[[str], Fetch]) -> Exec
             error=None if error is None else _known(Failure, error),
             displays=_displays(told["displays"], told.get("display_previews") or {}),
             artifacts=Artifacts([_artifact(each, getting) for each in told["artifacts"]]),
-            warnings=[_known(Warning, each) for each in told["warnings"]],
+            warnings=tuple(_known(Warning, each) for each in told["warnings"]),
             usage=_known(Usage, told["usage"]),
             isolation=_known(Isolation, told["isolation"]),
             state=told["state"],
@@ -79,12 +79,31 @@ def execution_of(told: Mapping[str, Any], fetch: Callable[[str], Fetch]) -> Exec
         raise ServerUnreachable(f"an answer is no execution ({type(problem).__name__}: {problem})") from None
 
 
+_MOST_COPIED_BYTES: Final = 64 * 1024 * 1024
+
+
+def _copied_output(path: str, data: bytes) -> _Output:
+    """Return the output that a copied result brought with it."""
+    copied = _Output(path, "", 0, _no_server)
+    copied._whole = data
+    return copied
+
+
+def _no_server(path: str, query: Mapping[str, str] | None = None) -> bytes:
+    return b""
+
+
 class _Output:
     """One stream, whole: from the reply where nothing was cut, else by pages."""
 
     def __init__(self, stream: str, text: str, dropped_bytes: int, fetch: Fetch) -> None:
         self._path, self._fetch = f"/output/{stream}", fetch
         self._whole = text.encode() if not dropped_bytes else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has up to 64 MiB with it, and asks no server."""
+        data = self._whole if self._whole is not None else self.read(0, _MOST_COPIED_BYTES)
+        return _copied_output, (self._path, data)
 
     def read(self, offset: int = 0, size: int = _PAGE) -> bytes:
         """`size` bytes from `offset`."""
@@ -160,4 +179,5 @@ def _tool_calls(told: Mapping[str, Any]) -> ToolCalls:
 def _known(kind: type[T], told: Mapping[str, Any]) -> T:
     """A value of this class; keys that a newer server adds are left out."""
     names: Mapping[str, Any] = kind.__dataclass_fields__  # type: ignore[attr-defined]
-    return kind(**{name: value for name, value in told.items() if name in names})
+    fields = {name: value for name, value in told.items() if name in names}
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})

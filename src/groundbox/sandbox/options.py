@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Restart = Literal["auto", "never"]
 Rollback = Literal["on_error"]
+Engine = Literal["own", "background"]
 MOST_UNDO: Final = 64
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -127,6 +128,8 @@ class SandboxOptions(TypedDict, total=False):
     """`auto`: a run begins afresh where an earlier one ended the process. None or `never`: it raises SandboxLost."""
     env: Mapping[str, str] | None
     """Environment variables of all its programs."""
+    engine: Engine | None
+    """`own` for this process, `background` for the engine that this user's programs share; None for either."""
     mounts: Mapping[str, str | PathLike[str]] | None
     """Files and folders of the host that programs read at `/inputs/NAME`, without a copy."""
 
@@ -161,6 +164,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "cwd": None,
     "env": None,
     "mounts": None,
+    "engine": None,
     "keep_processes": False,
     "last": False,
     "files": None,
@@ -230,6 +234,7 @@ _WRONG: Final[Mapping[str, Callable[[Any], str]]] = {
     "undo": lambda value: (
         "" if type(value) is int and 0 <= value <= MOST_UNDO else f"a whole number from 0 to {MOST_UNDO}"
     ),
+    "engine": lambda value: "" if value in (None, "own", "background") else "None, 'own' or 'background'",
     "rollback": lambda value: "" if value in (None, "on_error") else "None or 'on_error'",
     "tools": lambda value: (
         "" if value is None or _is_list(value) or hasattr(value, "manifest") else "a list of functions"

@@ -75,8 +75,7 @@ def warnings_of(report: Report, outcome: Outcome, limits: Limits, *, offline: bo
     return (
         *_killed_processes(report, outcome, limits),
         *_lost_state(report),
-        *_failed_commands(report, outcome),
-        *_told_by_commands(report, outcome, limits, offline=offline),
+        *(_told_by_commands(report, outcome, limits, offline=offline) or _failed_commands(report, outcome)),
         *observations.warnings(told),
         *_left_outside(report),
         *_left_out(report),

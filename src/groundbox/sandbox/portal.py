@@ -375,6 +375,12 @@ async def run_async(source: str, **given: Unpack[options.OneRunOptions]) -> Exec
     of_language = languages.option_names(languages.find(given.get("language", "python")))
     refuse_unknown("run()", given, options.ONE_RUN | of_language)
     options.check(given)
+    chosen = given.pop("engine", None)
+    if chosen != "own":
+        from groundbox.remote import background
+
+        if (execution := await background.run(source, given, chosen)) is not None:
+            return execution
     files: Mapping[str, bytes | str] = given.pop("files", None) or {}
     for_sandbox: dict[str, Any] = {name: each for name, each in given.items() if name in options.SANDBOX}
     for_run: dict[str, Any] = {name: each for name, each in given.items() if name not in options.SANDBOX}
@@ -402,6 +408,8 @@ def run(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:
         source: The program, at most 8 MiB.
         files: Path in the workdir to content, put there before the program runs.
         limits: What it may use; None for the usual `Limits()`.
+        engine: `own` runs it in this process, `background` in the engine that programs and commands of this user share.
+            None chooses the engine for all that it can do (docs/serving.md).
         wall_s: Seconds that it may take. Without `limits`, it may be more than the usual, and `cpu_s` grows with it.
         given: All other arguments are those of Sandbox and of Sandbox.run, where they are explained.
 
@@ -413,8 +421,17 @@ def run(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:
     return PORTAL.call(run_async(source, **given))
 
 
-async def _make(given: options.SandboxOptions) -> AsyncSandbox:
-    return AsyncSandbox(**given)
+async def _make(given: options.SandboxOptions) -> Any:
+    """Make a sandbox of this process, or one in the engine, which has the same methods."""
+    refuse_unknown("Sandbox()", given, options.SANDBOX)
+    options.check(given)
+    if given.pop("engine", None) != "background":
+        return AsyncSandbox(**given)
+    from groundbox.remote.background import server_for
+
+    server = await server_for("background", given)
+    assert server is not None
+    return server.AsyncSandbox(**given)
 
 
 def _begin(call: Callable[[], Any]) -> None:

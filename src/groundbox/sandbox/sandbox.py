@@ -111,6 +111,8 @@ class AsyncSandbox:
                 by `undo` and `rollback`, and by a `checkpoint` before anything else.
             undo: How many states before a run are kept, the last ones, for `undo` to go back to.
             rollback: `on_error`: after a run that failed, variables and files are as they were before it.
+            engine: Of `Sandbox` and `run`: `own` for this process, `background` for the engine that programs and
+                commands of this user share. None is `own` for a sandbox, and for `run` the engine in all it can do.
             mounts: Names to files and folders of the host, which programs read at `/inputs/NAME` and which are not
                 copied. The first sandbox with them starts a process of its own kind. Not on servers.
             env: Environment variables of all its programs, at most 256 with 64 KiB. They are written to no log.
@@ -122,6 +124,8 @@ class AsyncSandbox:
         """
         refuse_unknown("Sandbox()", given, options.SANDBOX)
         options.check(given)
+        if given.get("engine") == "background":
+            raise InvalidArgument("engine", "must be 'own' here; groundbox.connect('engine') has other AsyncSandboxes")
         tools = given.get("tools")
         self.limits = _of_kind("limits", given.get("limits"), Limits) or _USUAL_LIMITS
         self.network = _of_kind("network", given.get("network"), Network) or _NO_NETWORK

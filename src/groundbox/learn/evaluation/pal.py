@@ -88,7 +88,7 @@ async def score(item: Item, *, limits: Limits, options: Mapping[str, Any], toler
     """Runs a program in a sandbox of its own: `solution()` where it has one, otherwise what it prints last."""
     calls = _defines_solution(item.program)
     mode: dict[str, Any] = {"mode": "call", "call": ENTRY} if calls else {"mode": "script"}
-    execution = await tried(lambda: run_async(item.program, limits=limits, **mode, **options))
+    execution = await tried(lambda: run_async(item.program, engine="own", limits=limits, **mode, **options))
     if not execution.ok:
         return Scored(right=False, reason=execution.outcome.value)
     value = _value(execution, calls=calls)
