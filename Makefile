@@ -189,7 +189,7 @@ LIMITED    := TestNamespaces and (memory or disk or number_of) or limits_reach o
 WITH_E2B   := gives_text_output or variables_stay or files_are_written or commands_tell or asynchronous
 
 other-hosts: setup .venv-clients/stamp
-	MEMORY=1G $(UML) $(BIN)/$(IN_UML) tests/cli/test_defaults.py $(OF_GROUPS) $(OF_LIMITS) -k 'test_cgroup or test_defaults or $(LIMITED)'
+	MEMORY=1G $(UML) $(BIN)/$(IN_UML) $(OF_GROUPS) $(OF_LIMITS) -k 'test_cgroup or $(LIMITED)'
 	MEMORY=2G $(UML) $(BIN)/$(IN_UML) tests/conformance/test_backends.py -k TestNamespaces
 	MEMORY=2G $(UML) .venv-clients/bin/$(IN_UML) tests/server/wires/test_e2b.py -k '$(WITH_E2B)'
 	MEMORY=3G $(UML) $(BIN)/$(IN_UML) $(OF_GROUPS) $(OF_LIMITS) -k 'test_cgroup or $(LIMITED)'
