@@ -140,10 +140,7 @@ def try_system(root: Path, wheel: Path, *, is_too_old: bool) -> Iterator[tuple[s
 
 def prepare_users(root: Path) -> None:
     """Make an ordinary user and homes, and control groups for everybody."""
-    passwd = root / "etc/passwd"
-    if f"{USER}:" not in passwd.read_text():
-        passwd.write_text(passwd.read_text() + f"{USER}:x:{UID}:{UID}::/home/{USER}:/bin/sh\n")
-        (root / "etc/group").write_text((root / "etc/group").read_text() + f"{USER}:x:{UID}:\n")
+    enter(root, f"id {USER} || useradd --uid {UID} --user-group --shell /bin/sh {USER}", uid=0)
     for name, mode in ((USER, 0o700), ("read-only", 0o500)):
         home = root / "home" / name
         home.mkdir(exist_ok=True)
