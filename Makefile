@@ -30,8 +30,9 @@
 #                         for root (scripts/under_another_kernel.sh has the packages it needs)
 #   make another-kernel   Debian's kernel in a virtual machine, with control groups of version 2: `groundbox doctor`, and the
 #                         tests of control groups; for root
-#   make weekly           what is slow and rarely breaks: tests of the wall under User-Mode Linux, `another-kernel`, and
-#                         chroots of other systems as scripts/other_systems.py has them; for root
+#   make sweep            every route of the server with every adversarial value in each field, for hours on a busy machine
+#   make weekly           what is slow and rarely breaks: tests of the wall under User-Mode Linux, `another-kernel`,
+#                         chroots of other systems as scripts/other_systems.py has them, and `sweep`; for root
 #   make wheels           what is published, in dist/: the source distribution, the wheel for every platform,
 #                         and one with native tracers; ARGS=--partial without those that cannot be built
 #   make lock             resolve requirements/*.txt and the lock of `default` anew
@@ -42,7 +43,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo fleet-demo serve quick quick-wheel test test-all durations heartbeat adapters clients ray lint format bench training experiment local-model other-hosts other-hosts-walls other-systems another-kernel weekly wheels lock clean another-python
+.PHONY: help setup demo fleet-demo serve quick quick-wheel test test-all durations heartbeat adapters clients ray lint format bench training experiment local-model other-hosts other-hosts-walls other-systems another-kernel sweep weekly wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -203,7 +204,10 @@ other-hosts-walls: setup
 other-systems: .venv/stamp
 	$(BIN)/python scripts/other_systems.py $(ARGS)
 
-weekly: other-hosts other-hosts-walls another-kernel other-systems
+sweep: setup
+	GROUNDBOX_SWEEP=long $(BIN)/python -m pytest -q -p no:cacheprovider -n 0 -s tests/server/test_sweep.py
+
+weekly: other-hosts other-hosts-walls another-kernel other-systems sweep
 
 another-kernel: setup
 	scripts/under_another_kernel.sh sh -c '$(BIN)/groundbox doctor && $(BIN)/python -m pytest -q -p no:cacheprovider -n 0 tests/jail/test_cgroup.py'

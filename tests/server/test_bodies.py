@@ -73,7 +73,8 @@ def test_a_body_means_the_same_wherever_it_is_cut_and_however_it_is_escaped(monk
         value = value_of(rng)
         data = json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, 2])).encode()
         whole = bodies._Scan()
-        whole.feed(data)
+        for at in range(0, len(data), size := rng.choice([1, 7, 64, len(data)])):
+            whole.feed(data[at : at + size])
 
         assert read(data, Any, iter(lambda: rng.choice([1, 2, 3, 7, 64]), 0)) == value
         assert (whole._values, whole._depth) == (count_of(value), 0)
@@ -315,3 +316,37 @@ async def test_many_files_of_a_request_are_looked_at_once(monkeypatch):
     assert execution.stdout == "50 49\n"
     assert list(execution.artifacts) == []
     assert len(looks) < 10
+
+
+def test_of_many_large_bodies_one_piece_goes_in_each_turn_of_the_loop(monkeypatch):
+    pieces = []
+    feed = bodies._Scan.feed
+
+    def counted(scan, piece):
+        pieces.append(len(piece))
+        feed(scan, piece)
+
+    monkeypatch.setattr(bodies._Scan, "feed", counted)
+    data = b'{"code": "' + b"x" * MIB + b'"}'
+    most = 0
+
+    async def watch():
+        nonlocal most
+        while True:
+            before = len(pieces)
+            await asyncio.sleep(0)
+            most = max(most, len(pieces) - before)
+
+    async def main():
+        watching = asyncio.create_task(watch())
+        await asyncio.gather(*(bodies.read_parts(parts_of(data, iter([len(data)]))) for _ in range(20)))
+        watching.cancel()
+
+    asyncio.run(main())
+
+    assert len(pieces) > 20 * 16
+    assert most <= 2
+
+
+def test_texts_are_counted_where_no_comma_is():
+    assert "values" in refusal(b'{"' + b'":"' * 50_000).message

@@ -23,6 +23,7 @@ import math
 import re
 import secrets
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
@@ -36,7 +37,9 @@ T = TypeVar("T")
 MOST_VALUES: Final = 20_000
 MOST_DEPTH: Final = 100
 _MOST_WIDE_BYTES: Final = 16 * 1024 * 1024  # of memory, beyond twice what the texts of a request have in UTF-8
-PIECE_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 32 * 1024
+_SMALL_BYTES: Final = 4 * 1024
+_TURNS: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = weakref.WeakKeyDictionary()
 _LONG_BYTES: Final = 64 * 1024
 _CROWDED_BYTES: Final = 2 * 1024 * 1024
 _LONG_IF_CROWDED_BYTES: Final = 256
@@ -126,12 +129,18 @@ async def read_parts(parts: AsyncIterator[bytes]) -> Body:
     scan, digest = _Scan(), hashlib.sha256()
     async for part in parts:
         for at in range(0, len(part), PIECE_BYTES):
-            piece = bytes(part[at : at + PIECE_BYTES])
-            digest.update(piece)
-            scan.feed(piece)
-            if at + PIECE_BYTES < len(part):
-                await asyncio.sleep(0)
+            async with _turn():
+                piece = bytes(part[at : at + PIECE_BYTES])
+                digest.update(piece)
+                scan.feed(piece)
+                if len(part) > _SMALL_BYTES:
+                    await asyncio.sleep(0)
     return Body(scan.skeleton(), scan.texts, scan.mark, digest.digest())
+
+
+def _turn() -> asyncio.Lock:
+    """Held while one piece is worked on: of many large bodies, one piece goes in each turn of the event loop."""
+    return _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
 
 async def read_bytes(request: Request) -> bytes:
@@ -196,10 +205,10 @@ class _Scan:
         self.mark = secrets.token_hex(16) + ":"
         self._takes_texts_out = takes_texts_out
         self._skeleton = bytearray()
-        self._inside = self._is_escaped = False
+        self._inside = self._is_escaped = self._is_open = False
         self._text = bytearray()  # the one that is being read, as it stands in the body
         self._long: _LongText | None = None
-        self._values, self._depth, self._outside_bytes = 1, 0, 0
+        self._values, self._texts, self._depth, self._outside_bytes = 1, 0, 0, 0
 
     def feed(self, piece: bytes) -> None:
         """Scan one more piece.
@@ -310,9 +319,14 @@ class _Scan:
         """Count what a piece has outside of texts, each of which is one quote here."""
         opened = outside.count(b"[") + outside.count(b"{")
         empty = outside.count(b"[]") + outside.count(b"{}")
+        if self._is_open and outside[:1] in (b"]", b"}"):  # closed in the next piece
+            self._values -= 1
+        if outside or self._inside:
+            self._is_open = not self._inside and outside[-1:] in (b"[", b"{")
         self._values += outside.count(b",") + opened - empty
+        self._texts += outside.count(b'"')
         self._outside_bytes += size
-        if self._values > MOST_VALUES:
+        if self._values > MOST_VALUES or self._texts > 2 * MOST_VALUES + 2:  # values and names
             raise Refused(400, "invalid_argument", f"a body must have at most {MOST_VALUES} values")
         if self._outside_bytes > _MOST_OUTSIDE_BYTES or len(self._skeleton) > _MOST_SKELETON_BYTES:
             raise Refused(400, "invalid_argument", "a body must have less between its texts")
@@ -441,8 +455,9 @@ async def _decode_base64(text: bytearray, name: str) -> bytes:
     whole = bytearray()
     try:
         for part in base64_parts(text):
-            whole += part
-            await asyncio.sleep(0)
+            async with _turn():
+                whole += part
+                await asyncio.sleep(0)
     except ValueError as error:
         raise Refused(400, "invalid_argument", f"{shortened(name)}: is no base64: {error}") from None
     return _as_bytes(whole)
