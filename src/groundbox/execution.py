@@ -14,6 +14,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from groundbox.unseen import shown_names
+
 CHART: Final = "application/vnd.groundbox.chart+json"
 """The numbers of a figure of matplotlib, beside its picture (docs/artifacts.md)."""
 BINARY_MEDIA: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
@@ -524,7 +526,10 @@ class Execution(_Shown):
         result["value"] = None if self.value is None else dict(self.value)
         result["error"] = None if self.error is None else _plain(self.error)
         result["displays"] = [dict(d.data) for d in self.displays]
-        result["artifacts"] = [{**_plain(a), "preview": _told(a.preview)} for a in self.artifacts.values()]
+        shown = {path: {"shown": form} for path, form in shown_names(self.artifacts).items()}
+        result["artifacts"] = [
+            {**_plain(a), **shown.get(path, {}), "preview": _told(a.preview)} for path, a in self.artifacts.items()
+        ]
         result["warnings"] = [_plain(w) for w in self.warnings]
         result["usage"] = _plain(self.usage)
         result["isolation"] = _plain(self.isolation)

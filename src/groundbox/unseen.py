@@ -7,6 +7,7 @@ What comes out of `visible` can be shown where neither happens: in a notebook, t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 # Strings of the operating system command kind end at the next opening, so that the search stays linear.
@@ -22,6 +23,9 @@ _UNSEEN: Final = re.compile(
 )
 
 
+_MOST_NAME_CHARS: Final = 4096
+
+
 def visible(text: str) -> str:
     """The text with nothing in it that is not seen. Newlines and tabs stay; `\\r\\n` becomes a newline."""
     return _UNSEEN.sub(_escaped, _SEQUENCE.sub("", text.replace("\r\n", "\n")))
@@ -32,6 +36,15 @@ def on_one_line(text: str, most_chars: int) -> str:
     line = visible(text[: most_chars + 1]).replace("\n", "\\n").replace("\t", " ")
     left_out = len(text) - most_chars
     return f"{line[:most_chars]}… {left_out} characters more" if left_out > 0 else line
+
+
+def shown_names(names: Iterable[str]) -> dict[str, str]:
+    """Return those of some file names that do not look like what they are, each with a form that does.
+
+    Paths in JSON stay as they are, because files are asked for by them.
+    """
+    shown = {name: on_one_line(name, _MOST_NAME_CHARS) for name in names}
+    return {name: form for name, form in shown.items() if form != name}
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -17,6 +17,7 @@ from groundbox.sandbox.engine import _WAIVABLE
 TABLE = "application/vnd.dataresource+json"
 SUMMARY = re.compile(
     r"groundbox: (?P<end>[^,]+), [\d.]+ m?s(, cpu [\d.]+ m?s)?(, memory [\d.]+ [KMG]?i?B)?, cold start [\d.]+ m?s"
+    r"(?P<trust>, trust guest)?"
 )
 LAYERS = ", ".join(sorted(_WAIVABLE))
 
@@ -33,6 +34,15 @@ def test_a_cell_prints_and_its_value_follows(command, nothing_left):
     assert (ran.code, ran.stdout) == (0, "hello\n42\n")
     assert told(ran) == ([], "ok")
     assert nothing_left(ran.pid) is True
+
+
+def test_the_summary_says_whose_word_the_outcome_is(command):
+    (command.folder / "count.py").write_text("print(1)\n")
+
+    cell, script = command("run", "-c", "1"), command("run", "count.py")
+
+    assert cell.stderr.splitlines()[-1].endswith(", trust guest")
+    assert "trust" not in script.stderr.splitlines()[-1]
 
 
 def test_a_file_is_a_script_with_arguments_and_stdin(command):

@@ -416,3 +416,21 @@ def test_events_of_a_stream_are_as_the_openapi_document_has_them(client):
 
     assert {kind for kind, _ in sent} == {"stdout", "stderr", "display", "end"}
     assert all(set(known[kind]["required"]) <= data.keys() for kind, data in sent)
+
+
+NAMES = {"a\u202efdp.exe": "a\\u202efdp.exe", "b\x1b[2Jc": "bc", "d\ne": "d\\ne"}
+
+
+def test_names_of_files_that_do_not_look_like_what_they_are_have_a_form_that_does(server):
+    write = f"for name in {[*NAMES, 'plain.txt']!r}: open(name, 'w').write('1')"
+    with server.client() as client:
+        box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+        run = client.post(f"/v1/sandboxes/{box}/run", json={"code": write}).json()
+        listed = client.get(f"/v1/sandboxes/{box}/files").json()
+        folder = client.post(f"/v1/sandboxes/{box}/guest-files", json={"op": "list", "path": "."}).json()
+        records = client.get("/v1/executions", params={"sandbox": box}).json()["executions"]
+        client.delete(f"/v1/sandboxes/{box}")
+
+    assert {each["path"]: each["shown"] for each in run["artifacts"] if "shown" in each} == NAMES
+    assert len(run["artifacts"]) == len(NAMES) + 1
+    assert listed["shown"] == folder["shown"] == records[0]["shown"] == NAMES

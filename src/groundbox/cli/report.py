@@ -62,7 +62,7 @@ def lines(execution: Execution, *, mode: str, written: Written | None = None) ->
 
 
 def summary(execution: Execution) -> str:
-    """Outcome, time, memory and start on one line."""
+    """Return outcome, time, memory and start on one line, and whether the guest alone told the outcome."""
     usage = execution.usage
     parts = [seconds_text(usage.wall_s)]
     if usage.cpu_s is not None:
@@ -71,6 +71,8 @@ def summary(execution: Execution) -> str:
         parts.append(f"memory {bytes_text(usage.peak_memory_bytes)}")
     if usage.start_s:
         parts.append(f"{'warm' if usage.warm else 'cold'} start {seconds_text(usage.start_s)}")
+    if execution.trust == "guest":
+        parts.append("trust guest")
     return f"groundbox: {_end(execution)}, " + ", ".join(parts)
 
 

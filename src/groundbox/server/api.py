@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
@@ -36,6 +36,7 @@ from groundbox.server.replies import (
 )
 from groundbox.server.sandboxes import Held
 from groundbox.server.service import Ran, Service
+from groundbox.unseen import shown_names
 
 T = TypeVar("T")
 
@@ -331,7 +332,7 @@ class Api:
     async def files(self, request: Request) -> Response:
         """`GET /v1/sandboxes/ID/files`"""
         with self._service.errors(), self._held(request).in_use() as box:
-            return json_reply({"files": await box.files.list()})
+            return json_reply(_with_shown({"files": (paths := await box.files.list())}, paths))
 
     async def read_file(self, request: Request) -> Response:
         """`GET /v1/sandboxes/ID/files/PATH`"""
@@ -373,7 +374,8 @@ class Api:
                 return json_reply({"path": await files.workdir()})
             told = await getattr(files, asked.op)(asked.path)
             if asked.op == "list":
-                return json_reply({"entries": [each._asdict() for each in told.entries], "left_out": told.left_out})
+                listed = {"entries": [each._asdict() for each in told.entries], "left_out": told.left_out}
+                return json_reply(_with_shown(listed, (each.name for each in told.entries)))
             if asked.op == "stat":
                 return json_reply({"entry": told._asdict()})
             return json_reply({"exists": told} if asked.op == "exists" else {"path": told})
@@ -532,8 +534,14 @@ def _line(record: Record) -> dict[str, Any]:
         "outcome": execution.outcome.value,
         "ended": record.ended,
         "wall_s": execution.usage.wall_s,
-        "artifacts": list(execution.artifacts),
+        **_with_shown({"artifacts": list(execution.artifacts)}, execution.artifacts),
     }
+
+
+def _with_shown(told: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Add how names are shown that hold characters which are not seen, or which turn the direction of writing."""
+    shown = shown_names(names)
+    return {**told, "shown": shown} if shown else told
 
 
 def _inline(told: dict[str, Any], execution: Execution) -> None:
