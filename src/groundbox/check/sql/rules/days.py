@@ -25,12 +25,15 @@ _EFFECTS: Final[Mapping[str, tuple[str, str]]] = {
     "in": (f"finds the first moment of {{day}} only, and the column holds moments; {_LEFT_OUT}", "{date} IN (…)"),
 }
 """What a comparison does to the day, and what to write instead."""
+_ALIKE: Final[Mapping[str, str]] = {"like": "=", "not like": "!="}
+"""LIKE without a wildcard."""
 
 
 def day_cut(c: Context) -> Iterator[Finding]:
     """`x <= '2024-03-31'`, `x > …`, `x = …` or `x <> …`, where x has later moments of that day."""
     for each in c.query.predicates:
-        if each.operator not in _EFFECTS:
+        operator = _ALIKE.get(each.operator, each.operator)
+        if operator not in _EFFECTS:
             continue
         for day in each.values:
             count = moments(c, each, day)
@@ -46,8 +49,8 @@ def day_cut(c: Context) -> Iterator[Finding]:
                 "column": column,
                 "date": f"date({column})" if in_sqlite else f"CAST({column} AS DATE)",
             }
-            effect, instead = (text.format_map(words) for text in _EFFECTS[each.operator])
-            none = each.operator in ("=", "in") and not _holds(c, each, day)
+            effect, instead = (text.format_map(words) for text in _EFFECTS[operator])
+            none = operator in ("=", "in") and not _holds(c, each, day)
             yield Finding(
                 code="sql.value_absent" if none else "sql.day_cut",
                 message=f"{c.query.sql(each.node)} {effect}",

@@ -41,8 +41,10 @@ def negation(c: Context) -> Iterator[Finding]:
 def counted(c: Context) -> Iterator[Finding]:
     """COUNT of a column that is NULL in some rows, where the question does not ask for the column."""
     for select in c.query.selects:
-        outer = nullable_aliases(select.node)
-        for count in own(select.node, exp.Count):
+        outer, counts = nullable_aliases(select.node), list(own(select.node, exp.Count))
+        if any(isinstance(count.this, exp.Star) for count in counts):
+            continue  # COUNT(*) beside COUNT(x) tells how many are missing
+        for count in counts:
             ref = select.ref(count.this)
             if ref is None or ref.alias in outer or not ref.declared.nullable or not _holds_null(c, ref):
                 continue

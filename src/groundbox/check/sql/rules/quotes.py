@@ -36,16 +36,16 @@ def quoted_text(c: Context) -> Iterator[Finding]:
 
 
 def _finding(text: Any, near: str) -> Finding:
+    otherwise = "Write the name of a column, without single quotes."
     if text.meta.get(WAS_A_NAME):
+        otherwise = "Write the name of a column of these tables."
         why = f'"{text.this}" is not a column here, and SQLite takes it for a text'
     else:
         why = f"'{text.this}' is a text and not a column"
     return Finding(
         code="sql.quoted_text",
         message=f"{why}, which is the same in every row",
-        hint=f"Write {near}, if that column is meant."
-        if near
-        else "Write the name of a column, without single quotes.",
+        hint=f"Write {near}, if that column is meant." if near else otherwise,
         evidence={"text": text.this, "column": near},
     )
 

@@ -214,7 +214,12 @@ def _is_counted(question: str, table: str) -> bool:
     """Return whether a question asks how many rows of a table there are, as in "How many orders were shipped?"."""
     name = table.rpartition("/")[2].partition(".")[0]  # of a file, without its ending
     words = [r"(?:\w+\s+){0,1}", *(rf"{re.escape(stem)}\w{{0,3}}\s*" for stem in name_stems(name))]
-    return re.search(rf"\b(?:how many|number of)\s+{''.join(words)}\b", question, re.IGNORECASE) is not None
+    return (
+        re.search(
+            rf"\b(?:how many|number of|count(?: of)?)\s+(?:the\s+|all\s+)?{''.join(words)}\b", question, re.IGNORECASE
+        )
+        is not None
+    )
 
 
 def _counted_once(c: Context, count: Any, key: Any, counts: Any) -> str | None:
