@@ -122,7 +122,7 @@ def try_system(root: Path, wheel: Path, *, is_too_old: bool) -> Iterator[tuple[s
     install = f"/opt/groundbox/bin/pip install --quiet '/opt/{wheel.name}[environments]'"
     said = enter(root, f"python3 -m venv --clear /opt/groundbox && {install}", uid=0)
     if is_too_old:
-        named = re.search(r"requires a different Python: 3\.9\.\d+ not in '>=3\.11", said)
+        named = re.search(r"requires a different Python: 3\.9\.\d+ not in ", said)
         yield "a Python that is too old is refused by name", "" if named else said
         return
     yield "installation", said
