@@ -21,6 +21,9 @@ EVERY_PROTOCOL = [word for name in installed() for word in ("--protocol", name)]
 """Options of `groundbox serve` that switch on every protocol that is off by default."""
 
 
+_RUN = "import runpy; runpy.run_module('groundbox', run_name='__main__', alter_sys=True)"
+
+
 class Server:
     """One server process.
 
@@ -55,9 +58,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(log, *options, token=TOKEN, environ=None):
-    """A server that answers, until the block ends."""
-    told = [sys.executable, "-m", "groundbox", "serve", "--port", "0", *map(str, options)]
+def serving(log, *options, token=TOKEN, environ=None, before=""):
+    """A server that answers, until the block ends; `before` is a program that runs in its process first."""
+    run = ["-c", f"{before}\n{_RUN}"] if before else ["-m", "groundbox"]
+    told = [sys.executable, *run, "serve", "--port", "0", *map(str, options)]
     environ = {**os.environ, **({"GROUNDBOX_API_KEY": token} if token else {}), **(environ or {})}
     with (
         open(log, "w") as errors,
