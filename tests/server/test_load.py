@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from .conftest import serving
 
@@ -82,6 +83,7 @@ def run_one(client, number):
     return None
 
 
+@pytest.mark.timeout(300 + RUNS)
 def test_runs_with_large_outputs_end_all_and_leave_nothing_behind(tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()

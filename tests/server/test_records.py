@@ -126,6 +126,7 @@ class Printed:
 @pytest.mark.parametrize("page", [1, 2, 3, 7, 64])
 def test_a_search_finds_what_a_look_at_each_line_finds_wherever_pages_end(monkeypatch, page):
     monkeypatch.setattr(module, "_PAGE", page)
+    monkeypatch.setattr(module, "_PAUSE_S", 0.0)
     chance = random.Random(page)
     for _ in range(400):
         data = bytes(chance.choices(b"ab\n", weights=(5, 3, 2), k=chance.randrange(40)))

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from groundbox.execution import Failure, Outcome, Warning
+from groundbox.execution import Execution, Failure, Outcome, Warning
 from groundbox.limits import Limits
 from groundbox.sandbox import environments, observations, wire
 from groundbox.sandbox.egress.refusal import Refusal
@@ -373,3 +373,13 @@ def _where_it_is(told: wire.GuestFailure) -> list[str]:
         return []
     names = environments.which_has(found[1])
     return [f"The environment {name!r} has it: environment={name!r} or --environment {name}." for name in names]
+
+
+def may_be_killed_by_others(execution: Execution) -> bool:
+    """Return True if the program ended by SIGKILL, and none of its limits explains that.
+
+    The program may have sent the signal to itself. It may also have come from the host: from its administrator, or from
+    the kernel when the machine had no memory left. Wait statuses do not say who sent it, so that whoever scores a
+    program runs it again.
+    """
+    return execution.outcome is Outcome.SIGNAL and execution.exit_signal == signal.SIGKILL

@@ -17,6 +17,9 @@ from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found
 
 _PAGE: Final = 1 << 20
+_PAUSE_S: Final = 0.004
+"""Between two pages of a search, in which its thread leaves the interpreter's lock to the event loop. Without it each
+system call of the loop would wait for the lock, for up to a switch interval (5 ms)."""
 _RECORD_BYTES: Final = 8 * 1024
 _TRACE_RECORD_BYTES: Final = 512
 _DISPLAY_BYTES: Final = 512
@@ -182,6 +185,7 @@ def _matches(output: Any, text: bytes, line_chars: int) -> Iterator[Found]:
                 break
             has_match = True
         offset += len(data)
+        time.sleep(_PAUSE_S)
         overlap = page[max(0, len(page) - len(text) + 1) :]
     if has_match:
         yield Found(number + 1, begun, head.decode("utf-8", "replace")[:line_chars])

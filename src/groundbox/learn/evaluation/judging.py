@@ -33,6 +33,7 @@ from groundbox.limits import Limits
 from groundbox.sandbox import answers, arguments
 from groundbox.sandbox.answers import Answer
 from groundbox.sandbox.decoding import decoded
+from groundbox.sandbox.outcome import may_be_killed_by_others
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.values.codec import NotData, decode, encode
 
@@ -41,6 +42,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 LOST_SANDBOX: Final = "sandbox"
 TRIES: Final = 3
+_KILLED_TRIES: Final = 4
 CANNOT_RUN: Final = (InvalidArgument, SandboxUnavailable, EnvironmentFailed)
 """Errors that another try would not mend: nothing can run here at all, or something was asked for that cannot be."""
 MOST_CALLS: Final = 5_000
@@ -463,6 +465,15 @@ class _Solution:
         return rows
 
     async def _run(self, calls: Sequence[Call]) -> Execution:
+        """Run the calls, and again if the process was killed: the host may have done that, and not the solution."""
+        for left in reversed(range(_KILLED_TRIES)):
+            execution = await self._run_once(calls)
+            if not left or not may_be_killed_by_others(execution):
+                break
+            await self.close()
+        return execution
+
+    async def _run_once(self, calls: Sequence[Call]) -> Execution:
         try:
             return await self._open().run(
                 self._program,
