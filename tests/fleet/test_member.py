@@ -44,7 +44,7 @@ def membership(gateway, lease_s):
         revoke_vouched=lambda ids: None,
         vouch=lambda key: None,
     )
-    settings = SimpleNamespace(runs_at_once=1, sandboxes=1, environment="default")
+    settings = SimpleNamespace(runs_at_once=1, sandboxes=1, environment="default", protocols=())
     turns = SimpleNamespace(running=0, waiting=0)
     service: Any = SimpleNamespace(sandboxes=Sandboxes(), keys=keys, settings=settings, turns=turns, problem="")
     member = Membership(service, gateway=gateway, secret=SECRET, name="ada", url="http://127.0.0.1:9")
