@@ -17,7 +17,7 @@ import datetime
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, NoReturn
+from typing import Any, ClassVar, Final, Literal, NamedTuple, NoReturn
 
 import msgspec
 from starlette.requests import Request
@@ -26,6 +26,7 @@ from starlette.routing import Route
 
 from groundbox.errors import GroundboxError
 from groundbox.sandbox import environments
+from groundbox.server import bodies
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import json_reply
@@ -55,6 +56,7 @@ class _BuildAsked(msgspec.Struct, kw_only=True):
 
 
 class _Step(msgspec.Struct, kw_only=True):
+    LONG: ClassVar[bodies.Long] = {"args": bodies.ARGUMENT}
     type: str
     args: list[str] = []
     filesHash: str | None = None
