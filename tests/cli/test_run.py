@@ -391,7 +391,7 @@ MESSAGES = {
         "Invalid value for '--language': 'cobol' is not known here; there is: dot, javascript, python, shell, sql"
     ),
     ("-c", "1", "--option", "dialect=sqlite"): (
-        "Invalid value for '--option': 'dialect' is none of python, which takes call_cpu_s, call_wall_s, checks, "
+        "Invalid value for '--option': 'dialect' is none of python, which takes call_cpu_s, call_wall_s, checks, env, "
         "namespace"
     ),
     ("-c", "SELECT 1", "--language", "sql", "--option", "colour=red"): (

@@ -35,7 +35,7 @@ MISTYPED = {
     "dataset build --input f": "No such option: --input; did you mean `--problems`?",
     "environment create plots --package altair": "No such option: --package; did you mean `--requirement`?",
     "environment create plots --base default": "No such option: --base; did you mean `--from`?",
-    "repl --env plots": "No such option: --env; did you mean `--environment`?",
+    "repl --envirnment plots": "No such option: --envirnment; did you mean `--environment`?",
     "mcp --timeout 5": "No such option: --timeout; did you mean `--wall-s`?",
     "-c 1": "No such option: -c; it belongs after the command, as in `groundbox run -c …`",
     "--timeout 5 run x.py": "No such option: --timeout; it belongs after the command, as in `groundbox run --wall-s …`",

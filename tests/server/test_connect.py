@@ -32,7 +32,7 @@ from groundbox.sandbox.portal import PORTAL
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.server import schemas
 
-OF_THE_ENGINE = {"worker", "lock", "spoil", "write_back"}
+OF_THE_ENGINE = {"worker", "lock", "spoil", "write_back", "write_all", "use_aide", "takes_orders", "order_taker"}
 
 
 def path_of(box: Any):
@@ -71,7 +71,7 @@ def test_a_remote_sandbox_has_the_methods_and_arguments_of_a_local_one(local, re
 
 @pytest.mark.parametrize("asked", [schemas.CreateAsked, schemas.RunAsked])
 def test_a_server_takes_every_setting_of_a_sandbox_that_is_not_of_this_process_alone(asked):
-    here_only = {"tools", "databases", "backend", "waive"}
+    here_only = {"tools", "databases", "backend", "waive", "mounts", "engine"}
 
     assert options.SANDBOX - set(asked.__struct_fields__) == here_only
 

@@ -233,7 +233,10 @@ class Session:
         options = {**self._checks.run_options(step.language), **step.options}
         if (left := self.left_s()) is not None:
             options["wall_s"] = left
-        return await box.run(step.source, language=step.language, **options)
+        execution = await box.run(step.source, language=step.language, **options)
+        # The time that is left of the question is often longer than a run may be; nobody asked for so much.
+        own = [warning for warning in execution.warnings if warning.code != "run.limit_cut"]
+        return dataclasses.replace(execution, warnings=tuple(own))
 
     async def _judged(self, ran: Ran) -> tuple[Decision, list[Warning]]:
         """A verdict on a run, and what checks found in it."""

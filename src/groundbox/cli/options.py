@@ -170,7 +170,9 @@ def _variables(given: Iterable[str]) -> dict[str, str]:
     for each in given:
         name, has_value, value = each.partition("=")
         if not has_value and name not in os.environ:
-            raise InvalidArgument("env", f"{name!r} is not set here; write NAME=VALUE to give a value")
+            raise InvalidArgument(
+                "env", f"{name!r} is not set here; write NAME=VALUE to give a value. --environment chooses packages"
+            )
         found[name] = value if has_value else os.environ[name]
     return found
 

@@ -98,7 +98,7 @@ async def inspected(execution: Execution, viewer: Viewer, limits: Limits) -> Exe
             tier="note",
             message=f"what the files are could not be found out: {type(error).__name__}: {error}"[:500],
         )
-        return dataclasses.replace(execution, warnings=[*execution.warnings, fault])
+        return dataclasses.replace(execution, warnings=(*execution.warnings, fault))
 
 
 async def _inspected(execution: Execution, viewer: Viewer, limits: Limits) -> Execution:
@@ -116,11 +116,11 @@ async def _inspected(execution: Execution, viewer: Viewer, limits: Limits) -> Ex
             dataclasses.replace(display, preview=by_number[number].preview) if number in by_number else display
             for number, display in enumerate(execution.displays)
         ],
-        warnings=[
+        warnings=(
             *execution.warnings,
             *_warnings(execution.artifacts, seen),
             *_left_out(len(files) + len(shown) - len(found)),
-        ],
+        ),
     )
 
 
