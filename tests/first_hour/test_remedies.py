@@ -1,5 +1,6 @@
 """Each remedy that doctor prints for a host works when it is followed to the letter."""
 
+import asyncio
 import os
 import re
 import subprocess
@@ -76,7 +77,7 @@ def test_a_chroot_is_named_and_entered_by_the_printed_command(tmp_path):
         for name in os.listdir("/")
         if os.path.islink(f"/{name}")
     )
-    fill += f"mkdir -p {tmp_path}/mnt {tmp_path}/tmp\n"
+    fill += f"mkdir -p {tmp_path}/mnt {tmp_path}/tmp && mount --bind /tmp {tmp_path}/tmp\n"  # the checkout may be there
 
     found, remedy = layer(in_a_namespace(f"{fill}\nchroot {tmp_path} {DOCTOR}"), "namespaces")
     assert found.startswith("MISSING")
@@ -99,10 +100,13 @@ def test_root_of_a_user_namespace_is_refused_and_may_waive_its_ids():
 
 
 def test_a_kernel_without_landlock_is_refused_with_what_does_without(monkeypatch):
+    def run(**given):  # in a loop of its own, because what the kernel has is asked once for each
+        return asyncio.run(gb.run_async("print(6 * 7)", profile="bare", engine="own", **given))
+
     monkeypatch.setattr(landlock, "abi", lambda: 0)
     with pytest.raises(SandboxUnavailable) as refused:
-        gb.run("print(6 * 7)", profile="bare")
+        run()
 
     layers = re.search(r"in Python `waive=\['(\w+)'\]`", str(refused.value))[1]
-    ran = gb.run("print(6 * 7)", profile="bare", waive=[layers])
+    ran = run(waive=[layers])
     assert (ran.outcome, ran.stdout) == ("ok", "42\n")
