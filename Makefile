@@ -105,8 +105,8 @@ OF_TOOLS    := tests/learn/evaluation/test_harness.py tests/learn/evaluation/tes
 OLDER       := .venv-adapters/deepagents-0.6
 
 adapters: setup .venv-adapters/stamp
-	PYTHONPATH=src $(IN_ADAPTERS) tests/agent/adapters $(OF_TOOLS) $(ARGS)
-	$(if $(ARGS),,PYTHONPATH=src:$(OLDER) $(IN_ADAPTERS) tests/agent/adapters/test_deepagents_sandbox.py)
+	PYTHONPATH=$(CURDIR)/src $(IN_ADAPTERS) tests/agent/adapters $(OF_TOOLS) $(ARGS)
+	$(if $(ARGS),,PYTHONPATH=$(CURDIR)/src:$(OLDER) $(IN_ADAPTERS) tests/agent/adapters/test_deepagents_sandbox.py)
 
 .venv-adapters/stamp: requirements/adapters.txt requirements/deepagents-0.6.txt .venv/stamp
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-adapters
@@ -119,9 +119,9 @@ adapters: setup .venv-adapters/stamp
 IN_CLIENTS := .venv-clients/bin/python -m pytest $(SPREAD)
 
 clients: setup .venv-clients/stamp .venv-adapters/stamp
-	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires tests/server/protocols tests/server/console \
+	PYTHONPATH=$(CURDIR)/src $(IN_CLIENTS) tests/server/wires tests/server/protocols tests/server/console \
 		tests/jupyter tests/packaging/test_deploy.py $(ARGS)
-	$(if $(ARGS),,PYTHONPATH=src $(IN_ADAPTERS) tests/server/wires/test_mcp.py)
+	$(if $(ARGS),,PYTHONPATH=$(CURDIR)/src $(IN_ADAPTERS) tests/server/wires/test_mcp.py)
 
 .venv-clients/stamp: requirements/clients.txt tests/server/wires/js/package-lock.json .venv/stamp
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-clients

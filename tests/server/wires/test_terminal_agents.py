@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+import groundbox
+
+SOURCES = Path(groundbox.__file__).parents[1]
 BIN = Path(__file__).parent / "js" / "node_modules" / ".bin"
 TOKEN = "a-key-of-some-length-for-tests"
 PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('drawn')"
@@ -175,7 +178,8 @@ def mocked(handler, *programs):
 
 def run_command(folder, *command, **environ):
     """Run a command line with a home folder of its own, and nothing of this process's environment but the path."""
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "GROUNDBOX_HOME", "LANG") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "GROUNDBOX_HOME", "LANG") if name in os.environ}
+    kept["PYTHONPATH"] = str(SOURCES)
     done = subprocess.run(
         [str(part) for part in command], cwd=folder, env={**kept, "HOME": str(folder), "TERM": "dumb", **environ},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S,
@@ -271,7 +275,9 @@ def check_shown(plot, failure, large):
 
 def test_a_command_line_shows_its_model_text_pictures_and_hints(agent):
     ask, _ = agent
-    place = {"command": sys.executable, "args": ["-m", "groundbox", "mcp", "--no-engine"]}
+    # Codex hands no PYTHONPATH on to servers.
+    arguments = [f"PYTHONPATH={SOURCES}", sys.executable, "-m", "groundbox", "mcp", "--no-engine"]
+    place = {"command": "env", "args": arguments}
 
     check_shown(*ask(place, PLOT, FAILURE, LARGE))
 
