@@ -42,7 +42,8 @@ done
 cat >"$work/command" <<EOF
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb
 mkdir -p /dev/pts /dev/shm
-mount -t devpts devpts /dev/pts; mount -t tmpfs shm /dev/shm; mount -t tmpfs tmp /tmp; mount -t tmpfs run /run
+mount -t devpts devpts /dev/pts; mount -t tmpfs shm /dev/shm; mount -t tmpfs run /run
+case '$here/' in /tmp/*) ;; *) mount -t tmpfs tmp /tmp ;; esac
 mount -t cgroup2 -o nsdelegate,memory_recursiveprot none /sys/fs/cgroup
 mkdir /sys/fs/cgroup/session; echo \$\$ >/sys/fs/cgroup/session/cgroup.procs
 ip link set lo up 2>/dev/null
