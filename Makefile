@@ -128,7 +128,7 @@ clients: setup .venv-clients/stamp .venv-adapters/stamp
 .venv-clients/stamp: requirements/clients.txt tests/server/wires/js/package-lock.json .venv/stamp
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-clients
 	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-clients/bin/python requirements/clients.txt
-	cp -R .venv/lib/python*/site-packages/groundbox-*.dist-info .venv-clients/lib/python*/site-packages/  # its entry points
+	cp -R .venv/lib/python*/site-packages/*groundbox* .venv-clients/lib/python*/site-packages/  # groundbox, and its entry points
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/server/wires/js; \
 		else echo "clients: no npm here, so that the SDKs in JavaScript are not driven" >&2; fi
 	@touch $@

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import time
 
 import pytest
@@ -175,7 +176,7 @@ def test_the_end_of_a_connection_ends_its_run_and_its_sandbox_within_a_second(se
     if how == "close":
         episode.send("close")
     else:
-        episode.socket.socket.close()
+        episode.socket.socket.shutdown(socket.SHUT_RDWR)
 
     assert wait_until_running(client, 0) < 1
     time.sleep(0.5)
