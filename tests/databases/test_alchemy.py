@@ -33,7 +33,10 @@ POWERS = [
 INSIDE = """\
 import glob, os
 word = " ".join(["must", "not", "leave"]).encode()
-found = [open(f"/proc/{pid}/environ", "rb").read() for pid in os.listdir("/proc") if pid.isdigit()]
+found = [open("/proc/self/environ", "rb").read()]
+for path in glob.glob("/proc/[0-9]*/environ"):
+    try: found.append(open(path, "rb").read())
+    except PermissionError: pass  # that of the copy from which scripts are forked, whose memory is closed
 held = [open(path, "rb").read() for path in glob.glob("**/*", recursive=True) if os.path.isfile(path)]
 memory = [repr([result, _sql, [each for each in vars().values() if isinstance(each, str)]]).encode()]
 [any(word in each for each in some) for some in (found, held, memory)]

@@ -158,7 +158,9 @@ SHOW = """
 import os, socket, stat, struct
 for fd in range(3, 96):
     try:
-        if stat.S_ISSOCK(os.fstat(fd).st_mode): host = socket.socket(fileno=os.dup(fd))
+        if stat.S_ISSOCK(os.fstat(fd).st_mode):
+            host = socket.socket(fileno=os.dup(fd))
+            break
     except OSError: continue
 def frame(text): return struct.pack('<I', len(text)) + text
 """

@@ -158,6 +158,16 @@ def test_the_memory_of_process_one_cannot_be_written(attack, waive, breached):
     assert attack(source, mode="script", waive=waive).stdout == f"{breached}\n"
 
 
+@pytest.mark.layers(holds=["", "seccomp", "landlock", "dumpable"], breaks=["landlock dumpable"])
+def test_the_memory_of_the_copy_that_scripts_are_forked_from_cannot_be_written(sandbox, prelude, waive, breached):
+    """It is the parent of the scripts, and forks the later ones, too."""
+    box = sandbox(waive=waive)
+    box.run("x = 1")
+    source = "print(os.getppid() > 1, isinstance(attempt(os.open, f'/proc/{os.getppid()}/mem', os.O_RDWR), int))"
+
+    assert box.run(prelude + source, mode="script").stdout == f"True {breached}\n"
+
+
 @pytest.mark.layers(holds=["", "landlock", "seccomp", "dumpable"], breaks=["seccomp dumpable"])
 def test_the_descriptors_of_process_one_cannot_be_taken(attack, waive, breached):
     """Least of all its socket to the host."""

@@ -26,30 +26,54 @@ for fd in sorted(int(name) for name in os.listdir('/proc/self/fd')):
 
 # A ruleset can be put on, by which one may do less, and no more: what takes other rulesets is refused.
 APART = landlock.abi() >= landlock.APART_ABI
-HELD = [*(["anon_inode:[landlock-ruleset] closes"] if APART else []), "socket:[N] closes"]
+RULESET = ["anon_inode:[landlock-ruleset] closes"] if APART else []
+# The first socket is the connection to the host. The second leads to the copy of the cell's process that was made
+# before its first cell: it forks the scripts of this sandbox, which a cell can do by itself, too (guest/pristine.py).
+SOCKETS = ["socket:[N] closes", "socket:[N] closes"]
 
 
 @pytest.mark.layers(holds=["", "seccomp", "landlock"], breaks=["descriptors"])
-def test_a_cell_has_its_streams_and_its_connection_to_the_host_and_nothing_else(attack, waive, breached):
+def test_a_cell_has_its_streams_and_the_sockets_of_its_worker_and_nothing_else(attack, waive, breached):
     execution = attack(DESCRIPTORS, waive=waive)
 
     lines = execution.stdout.splitlines()
     assert lines[:3] == ["0 /dev/null stays", "1 pipe:[N] stays", "2 pipe:[N] stays"]
-    rest = [line.split(" ", 1)[1] for line in lines[3:]]
-    assert (rest != ["socket:[N] closes"] if waive else rest != HELD) is breached
+    rest = sorted(line.split(" ", 1)[1] for line in lines[3:])
+    assert (rest != SOCKETS if waive else rest != RULESET + SOCKETS) is breached
+
+
+def test_the_connection_to_the_host_is_the_only_socket_of_a_last_cell(sandbox, prelude):
+    """No script can follow, so there is no copy to fork it from."""
+    execution = sandbox().run_last(prelude + DESCRIPTORS)
+
+    assert sorted(_targets(execution)[3:]) == RULESET + SOCKETS[:1]
 
 
 def test_a_script_has_its_streams_and_the_pipe_it_reports_by(attack):
     execution = attack(DESCRIPTORS, mode="script", stdin=b"x")
 
-    lines = [line.split(" ", 1)[1] for line in execution.stdout.splitlines()]
-    assert lines == ["/memfd:groundbox-input (deleted) stays", "pipe:[N] stays", "pipe:[N] stays", "pipe:[N] closes"]
+    assert _targets(execution) == OF_A_SCRIPT
+
+
+def test_a_script_after_a_cell_has_nothing_more(sandbox, prelude):
+    """It is forked from a copy of the cell's process, and has neither the socket to that process nor any of its own."""
+    box = sandbox()
+    box.run("x = open('held', 'w')")
+
+    assert _targets(box.run(prelude + DESCRIPTORS, mode="script", stdin=b"x")) == OF_A_SCRIPT
+
+
+OF_A_SCRIPT = ["/memfd:groundbox-input (deleted) stays", "pipe:[N] stays", "pipe:[N] stays", "pipe:[N] closes"]
+
+
+def _targets(execution):
+    return [line.split(" ", 1)[1] for line in execution.stdout.splitlines()]
 
 
 def test_a_guest_with_a_proxy_does_not_hold_its_listening_socket(attack):
     execution = attack(DESCRIPTORS, network=Network(allow=["example.org"]))
 
-    assert [line.split(" ", 1)[1] for line in execution.stdout.splitlines()[3:]] == HELD
+    assert sorted(_targets(execution)[3:]) == RULESET + SOCKETS
 
 
 def test_a_child_inherits_the_streams_alone(attack):
@@ -117,7 +141,8 @@ def test_no_name_of_a_control_group_of_the_host_is_seen(sandbox, prelude):
 
     lines = box.run(prelude + "print(slurp('/proc/self/cgroup').decode())").stdout.split()
 
-    assert box.asynchronous._loan.worker.cgroup.process_count() == 1
+    # Its process 1, and the copy of that from which scripts are forked.
+    assert box.asynchronous._loan.worker.cgroup.process_count() == 2
     assert lines
     assert [line for line in lines if line.split(":", 2)[2] != "/"] == []
 

@@ -9,9 +9,13 @@ environment, the current folder and the mask of modes.
 The kernel sends no signal when the copy ends (clone(2) without SIGCHLD), so that neither `wait` of a cell nor that of
 the worker sees it. It is the parent of the scripts, and reports how they ended; if it is killed, the kernel makes them
 children of the worker.
+
+A cell can find the socket to the copy. The copy does nothing for it that the cell could not do itself: it forks scripts
+in the same sandbox, and closes the connection to the host.
 """
 
 import ctypes
+import fcntl
 import os
 import signal
 import socket
@@ -50,23 +54,24 @@ class Pristine:
         """Whether scripts can be started from it."""
         return self._socket is not None
 
-    def begin(self, process_count: int | None, unneeded: list[socket.socket]) -> None:
+    def begin(self, process_count: int | None, host: socket.socket) -> None:
         """Copy this process, unless it has run a cell already or the sandbox may have too few processes.
 
         Args:
-            unneeded: What the copy closes.
+            host: The connection to the host, which the copy closes. The socket to the copy gets a higher number.
         """
         if self._is_late:
             return
         self._is_late = True
         if _CLONE < 0 or (process_count is not None and process_count < _LEAST_PROCESSES):
             return
-        ours, theirs = socket.socketpair()
+        low, theirs = socket.socketpair()
+        ours = socket.socket(low.family, low.type, fileno=fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, host.fileno() + 1))
+        low.close()
         pid = _SYSCALL(_CLONE, 0, 0, 0, 0, 0)
         if pid == 0:
             ours.close()
-            for each in unneeded:
-                each.close()
+            host.close()
             self._serve(theirs)
         theirs.close()
         if pid < 0:

@@ -201,7 +201,7 @@ class Worker:
         if mode != "command":
             self._commands.spares.drop()
         if mode in _RUNS_HERE and not order.get("last") and not self._is_copied:
-            self._pristine.begin(order["limits"].get("process_count"), [self._socket])
+            self._pristine.begin(order["limits"].get("process_count"), self._socket)
         if mode == "script" and self._pristine.is_there:
             answer = self._run_script(order, descriptors, self._pristine)
             if answer is not None:
