@@ -33,6 +33,7 @@ from .pristine import Pristine
 from .processes import Processes
 from .programfile import ProgramFile
 from .python import (
+    chance,
     machine,
     orphans,
     remote_tests,  # noqa: F401  # loaded here for those who judge programs; a worker finds no file of it
@@ -202,6 +203,8 @@ class Worker:
             self._commands.spares.drop()
         if mode in _RUNS_HERE and not order.get("last") and not self._is_copied:
             self._pristine.begin(order["limits"].get("process_count"), self._socket)
+        if chance.is_armed():  # scripts are to have it, too
+            self._pristine.end()
         if mode == "script" and self._pristine.is_there:
             answer = self._run_script(order, descriptors, self._pristine)
             if answer is not None:

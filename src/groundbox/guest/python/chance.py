@@ -73,11 +73,18 @@ def arm(*, fill: int, watch: bool) -> None:
         fill: Byte that memory holds which nobody has written to.
         watch: Whether to note; else memory is filled only.
     """
+    global _armed
+    _armed = True
     _fill(fill)
     if watch:
         _WATCH.append(_Watch())
         _WATCH[0].install()
         begin()
+
+
+def is_armed() -> bool:
+    """Whether a program armed this process, so that programs are forked from it and from no other."""
+    return _armed
 
 
 def begin() -> None:
@@ -341,6 +348,7 @@ class _Watch:
             self._note_draws(generator)
 
 
+_armed = False
 _WATCH: Final[list[_Watch]] = []
 """The watch of this worker, once it is armed."""
 
