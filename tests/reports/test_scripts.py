@@ -134,3 +134,18 @@ def test_a_script_ends_as_the_kernel_says_also_after_a_cell():
     assert (killed.outcome, killed.exit_signal) == (gb.Outcome.SIGNAL, 9)
     assert left.ok
     assert ran.value["text/plain"] == "[]"
+
+
+def test_a_script_may_end_before_its_worker_looks_at_it():
+    with gb.Sandbox() as box:
+        box.run(
+            "import signal, time\n"
+            "real = signal.signal\n"
+            "def slow(*given):\n    time.sleep(0.1)\n    return real(*given)\n"
+            "signal.signal = slow"
+        )
+        ran = [box.run("print(6 * 7)", mode="script") for _ in range(2)]
+        kept = box.run("real is slow")
+
+    assert [(each.stdout, each.exit_code) for each in ran] == [("42\n", 0)] * 2
+    assert kept.value["text/plain"] == "False"

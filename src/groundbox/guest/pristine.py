@@ -80,8 +80,11 @@ class Pristine:
         self._pid, self._socket, self._wire = pid, ours, Wire(ours)
         self._children.spare_unseen(pid)
 
-    def start(self, order: dict[str, Any], descriptors: list[int]) -> int | None:
-        """Start a script; its process id, or None if the pristine process is gone."""
+    def start(self, order: dict[str, Any], descriptors: list[int]) -> tuple[int, int] | None:
+        """Start a script; return its process id and a descriptor for it, or None if the pristine process is gone.
+
+        The pristine process reaps the script, perhaps before it could be opened here.
+        """
         assert self._wire is not None
         surroundings = {
             "environ": [(name.decode("latin-1"), value.decode("latin-1")) for name, value in os.environb.items()],
@@ -90,11 +93,11 @@ class Pristine:
         }
         try:
             self._wire.send_framed(framed({"order": order, **surroundings}), descriptors)
-            pid = self._wire.receive()[0]["pid"]
+            message, opened = self._wire.receive()
         except (OSError, HostGone):
             self.end()
             return None
-        return pid if isinstance(pid, int) and pid > 0 else None
+        return (message["pid"], opened[0]) if opened else None
 
     def end_of(self, child: int) -> Exit:
         """Wait until the script that was started has ended, and return how."""
@@ -155,9 +158,13 @@ class Pristine:
                 _exit(1)
         for descriptor in descriptors:
             os.close(descriptor)
-        wire.send({"ev": "started", "pid": child})
-        if child > 0:
-            wire.send({"ev": "ended", "status": os.waitpid(child, 0)[1]})
+        if child < 0:
+            wire.send({"ev": "started", "pid": child})
+            return
+        waiter = os.pidfd_open(child)
+        wire.send({"ev": "started", "pid": child}, [waiter])
+        os.close(waiter)
+        wire.send({"ev": "ended", "status": os.waitpid(child, 0)[1]})
 
 
 def _current_folder() -> str | None:

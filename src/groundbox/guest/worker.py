@@ -299,19 +299,20 @@ class Worker:
         try:
             try:
                 if pristine is not None:
-                    child = pristine.start(order, [*descriptors, writer])
+                    started = pristine.start(order, [*descriptors, writer])
                 else:
-                    child = self._fork_script(order, descriptors, reader, writer)
+                    started = self._fork_script(order, descriptors, reader, writer)
             finally:
                 os.close(writer)
-            if child is None:
+            if started is None:
                 return None
+            child, waiter = started
             if self._tools is not None:
                 self._tools.leave()
             self._children.expect(child)
             with Interrupts(self._children) as interrupts:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-                error = self._relay(reader, child, interrupts)
+                error = self._relay(reader, child, waiter, interrupts)
                 ended = self._children.end_of(child) if pristine is None else pristine.end_of(child)
             self._children.end_leftovers(child)
         finally:
@@ -326,7 +327,7 @@ class Worker:
         assert answer is not None
         return answer
 
-    def _fork_script(self, order: dict[str, Any], descriptors: list[int], reader: int, writer: int) -> int:
+    def _fork_script(self, order: dict[str, Any], descriptors: list[int], reader: int, writer: int) -> tuple[int, int]:
         """Start a script from this process, which has run no cell, or could not be copied before the first one."""
         tracing = _tracing(order, descriptors)
         child = os.fork()
@@ -336,7 +337,7 @@ class Worker:
             self._be_script(order, descriptors, writer, tracing)
         if tracing is not None:
             tracing.release()
-        return child
+        return child, os.pidfd_open(child)
 
     def _begin_script(self, order: dict[str, Any], descriptors: list[int]) -> NoReturn:
         """Be a script that the pristine process has started."""
@@ -407,10 +408,9 @@ class Worker:
         finally:
             _exit(code)
 
-    def _relay(self, reader: int, child: int, interrupts: Interrupts) -> dict[str, Any] | None:
+    def _relay(self, reader: int, child: int, waiter: int, interrupts: Interrupts) -> dict[str, Any] | None:
         """Pass on what the script reports until it has ended, and interrupts to it."""
         error, rest = None, b""
-        waiter = os.pidfd_open(child)
         watched = [reader, interrupts.descriptor, waiter]
         try:
             while watched:
