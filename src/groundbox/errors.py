@@ -168,6 +168,15 @@ class SandboxLost(GroundboxError):
         self.why, self.with_files = why, with_files
 
 
+class HostExhausted(SandboxLost):
+    """The machine ran out of memory or disk space during a run, so nothing is known of the program's result.
+
+    A limit of the sandbox itself is an outcome of the run, never this.
+    """
+
+    program_ran = True
+
+
 class SandboxBusy(GroundboxError):
     """A live sandbox cannot be copied at this moment; nothing was done, and it goes on.
 

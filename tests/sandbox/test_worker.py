@@ -189,6 +189,9 @@ class Group:
     def out_of_memory_kills(self):
         return self._told(1)
 
+    def memory_limit_hits(self):
+        return self._told(3)
+
 
 def test_what_a_group_says_of_a_worker_is_asked_before_the_group_is_given_away():
     """Its next worker may be made before the run that ended with the last one goes on."""

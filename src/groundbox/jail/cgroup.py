@@ -50,6 +50,9 @@ _ENGINES: Final = itertools.count(1)
 """A process may have an engine for each of its event loops; when one ends, the groups of the others stay."""
 _NO_LIMIT: Final = {1: "-1", 2: "max"}
 _SOCKETS_SHARE: Final = 8
+_SWAP_SLACK_BYTES: Final = 64 << 10
+"""Of memory and swap together over memory alone, in version 1: with equal limits, that of both refuses first, which
+Linux 6.18 does not count (`memory_limit_hits`). The kernel kills for eight pages at most; larger requests just fail."""
 _STILL_HELD_BYTES: Final = 1 << 20
 """What the kernel keeps in stock for a group, 256 KiB for each processor, and has not given back yet."""
 _PAGES: Final = ("inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable")
@@ -148,7 +151,7 @@ class Cgroup:
         self._version = hierarchy.version
         self.keepers = self.expected = 0
         self._limits: tuple[int | None, int | None, int] | None = None
-        self._kills_before = 0
+        self._kills_before = self._limit_hits_before = 0
         self._files: OpenFiles | None = None
         self._folders = {c: f"{parent}/{name}" for c, parent in hierarchy.parents.items()}
         for folder in dict.fromkeys(self._folders.values()):
@@ -180,6 +183,7 @@ class Cgroup:
         self._write("memory", "memory.max_usage_in_bytes", "0")
         self._write("cpuacct", "cpuacct.usage", "0")
         self._kills_before += self.out_of_memory_kills()
+        self._limit_hits_before += self.memory_limit_hits()
         return True
 
     def keep_open(self) -> None:
@@ -221,15 +225,16 @@ class Cgroup:
             return
         memory = _NO_LIMIT[self._version] if memory_bytes is None else str(memory_bytes)
         if self._version == 1:
-            names = ["memory.limit_in_bytes"]
+            limits = [("memory.limit_in_bytes", memory)]
             if _counts_swap(os.path.dirname(self._folders["memory"])):
-                names.append("memory.memsw.limit_in_bytes")
+                with_swap = memory if memory_bytes is None else str(memory_bytes + _SWAP_SLACK_BYTES)
+                limits.append(("memory.memsw.limit_in_bytes", with_swap))
             else:
                 self._write("memory", "memory.swappiness", "0")  # what cannot be counted is not to be used
             if before is not None and (memory_bytes is None or memory_bytes > before):
-                names.reverse()  # memory and swap together may at no moment be below memory alone
-            for name in names:
-                self._write("memory", name, memory)
+                limits.reverse()  # memory and swap together may at no moment be below memory alone
+            for name, value in limits:
+                self._write("memory", name, value)
             with contextlib.suppress(FileNotFoundError):  # a kernel without internet sockets
                 self._write("memory", "memory.kmem.tcp.limit_in_bytes", _share(memory_bytes))
         else:
@@ -271,9 +276,19 @@ class Cgroup:
         return int(self._read("memory", "memory.usage_in_bytes" if self._version == 1 else "memory.current"))
 
     def out_of_memory_kills(self) -> int:
-        """How many members the kernel ended because the group was at its memory limit."""
+        """How many members the kernel killed to free memory, of this group, of a group around it, or of the machine."""
         name = "memory.oom_control" if self._version == 1 else "memory.events"
         return self._field("memory", name, "oom_kill") - self._kills_before
+
+    def memory_limit_hits(self) -> int:
+        """How often the group's own memory limit refused memory. It rises before each kill at that limit.
+
+        A kill without such a rise freed memory of a group around this one, or of the machine. Version 2 counts an event
+        where the limit is; version 1 also counts what succeeded once the kernel had dropped cached files.
+        """
+        if self._version == 2:
+            return self._field("memory", "memory.events", "oom")
+        return int(self._read("memory", "memory.failcnt")) - self._limit_hits_before
 
     def process_count(self) -> int:
         """Processes and threads of the guest in the group now."""

@@ -13,6 +13,7 @@ from groundbox.errors import (
     GroundboxError,
     GuestFileError,
     GuestProcessError,
+    HostExhausted,
     InvalidArgument,
     LanguageUnavailable,
     SandboxBusy,
@@ -56,6 +57,8 @@ def refusal_of(status: int, error: Mapping[str, Any]) -> GroundboxError:
             return GuestProcessError(details["command"], details["reason"], details.get("errno"))
         elif code == "file_error":
             return GuestFileError(details["path"], details["reason"], details.get("errno"))
+        elif code == "machine_failed" and "why" in details:
+            return HostExhausted(details["why"])
         elif code == "sandbox_unavailable" and "missing" in details:
             return SandboxUnavailable(details["missing"], details.get("mends", ()))
     return ServerRefused(status, code, message, error.get("retry_after_s"))

@@ -91,6 +91,10 @@ class InnerGroup:
         """How often it was ended for its memory."""
         return int(self._use.get("kills", 0))
 
+    def memory_limit_hits(self) -> int:
+        """How often it was ended for its memory: the relay inside knows no other reason."""
+        return self.out_of_memory_kills()
+
     def freeze(self, frozen: bool) -> None:
         """Nothing here can."""
 

@@ -284,6 +284,12 @@ def why_lost(report: Report, outcome: Outcome) -> str:
     return "the program ended the process"
 
 
+def killed_for_the_host(count: int) -> str:
+    """Return why nothing is known of a run whose processes the kernel killed below the sandbox's memory limit."""
+    what = "a process" if count == 1 else f"{count} processes"
+    return f"the kernel killed {what} of the sandbox, below its memory_bytes, because memory around it ran out"
+
+
 def failure_of(
     report: Report, outcome: Outcome, limits: Limits, wall_s: float | None, *, offline: bool, beside: int = 0
 ) -> Failure | None:

@@ -108,7 +108,14 @@ class Order:
 
 
 class Report:
-    """What is known of one run, filled as it goes on."""
+    """What is known of one run, filled as it goes on.
+
+    Attributes:
+        out_of_memory: Whether the kernel killed the program at the sandbox's own memory limit.
+        memory_kills: Processes that the kernel killed at that limit.
+        host_kills: Processes that the kernel killed for memory of the machine, or of a control group around the
+            sandbox.
+    """
 
     def __init__(self, order: Order) -> None:
         self.begun = time.monotonic()
@@ -126,6 +133,7 @@ class Report:
         self.interrupted = False
         self.out_of_memory = False
         self.memory_kills = 0
+        self.host_kills = 0
         self.cpu_s: float | None = None
         self.cpu_limit_s = order.cpu_s
         self.watched = order.frame.get("checks") is True

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, SupportsIndex, TypeVar, Unpack, cast
 
-from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost, TracerMissing
+from groundbox.errors import GuestFileError, HostExhausted, InvalidArgument, SandboxClosed, SandboxLost, TracerMissing
 from groundbox.execution import (
     Artifacts,
     Display,
@@ -47,6 +47,7 @@ from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import (
     failure_of,
     judge,
+    killed_for_the_host,
     limit_cut,
     refused_hosts,
     restarted,
@@ -649,6 +650,10 @@ class AsyncSandbox:
         script: str | None,
     ) -> Execution:
         worker = loan.worker
+        if report.host_kills:  # what is left of it has no defined state
+            worker.kill()
+            self._lost = killed_for_the_host(report.host_kills)
+            raise HostExhausted(self._lost)
         dead = worker.ended is not None or report.done is None or report.violation is not None
         if last or dead:
             worker.kill()

@@ -75,6 +75,7 @@ class Worker:
         self.cgroup = cgroup
         self._peak_bytes: int | None = None
         self._kills: int | None = None
+        self._limit_hits: int | None = None
         self._spent_s: float | None = None
         self.code: frozenset[Mapped] = frozenset()
         self.workdir: Workdir | None = None
@@ -109,7 +110,7 @@ class Worker:
         self._next_id = 0
         self._between: list[tuple[str, bytes]] = []
         self._listening = False
-        self._memory_kills = 0
+        self._memory_kills = self._memory_limit_hits = 0
         self._idle_cpu_s: float | None = None
         self._idle_end_s: float | None = None
         self._guard: asyncio.TimerHandle | None = None
@@ -176,6 +177,8 @@ class Worker:
             return
         if not self._is_left:  # while its group is there, which may serve another sandbox in the next turn of the loop
             self._peak_bytes, self._kills, self._spent_s = self.peak_memory_bytes(), self._killed(), self._cpu_s()
+            if self._kills:
+                self._limit_hits = self._hits()
         self.ended = ended
         if self._report is not None:
             self._report.ended = ended
@@ -259,8 +262,7 @@ class Worker:
         report.wall_s = time.monotonic() - report.begun
         if self.cgroup is not None and cpu_before is not None:
             report.cpu_s = None if cpu_after is None else max(0.0, cpu_after - cpu_before)
-            report.out_of_memory = self._out_of_memory(report)
-            report.memory_kills = self._new_memory_kills()
+            self._note_memory_kills(report)
         return report
 
     async def order(
@@ -418,20 +420,31 @@ class Worker:
                 return self.cgroup.cpu_s()
         return None
 
-    def _out_of_memory(self, report: Report) -> bool:
+    def _note_memory_kills(self, report: Report) -> None:
+        """Note which members the kernel killed for memory since the last run, and whether for the sandbox's own."""
+        total = self._killed()
+        if total is None or total == self._memory_kills:
+            return
+        kills, self._memory_kills = total - self._memory_kills, total
+        hits_before, self._memory_limit_hits = self._memory_limit_hits, self._hits() or 0
+        if self._memory_limit_hits == hits_before:
+            report.host_kills = kills
+            return
+        report.memory_kills = kills
         killed = report.ended is not None and report.ended.exit_signal == signal.SIGKILL
-        killed = killed or (report.done is not None and report.done.exit_signal == signal.SIGKILL)
-        return killed and (self._killed() or 0) > self._memory_kills
+        report.out_of_memory = killed or (report.done is not None and report.done.exit_signal == signal.SIGKILL)
 
-    def _new_memory_kills(self) -> int:
-        """Members that the kernel ended at the memory limit since this was last asked."""
-        before, now = self._memory_kills, self._killed()
-        if now is not None:
-            self._memory_kills = now
-        return self._memory_kills - before
+    def _hits(self) -> int | None:
+        """How often the memory limit refused memory; None without a group, or when it is gone."""
+        if self._limit_hits is not None:
+            return self._limit_hits
+        if self.cgroup is not None:
+            with contextlib.suppress(OSError):
+                return self.cgroup.memory_limit_hits()
+        return None
 
     def _killed(self) -> int | None:
-        """Members that the kernel has ever ended at the memory limit; None without a group, or when it is gone."""
+        """Members that the kernel has ever killed for memory; None without a group, or when it is gone."""
         if self._kills is not None:
             return self._kills
         if self.cgroup is not None:

@@ -18,6 +18,7 @@ from groundbox.errors import (
     GroundboxError,
     GuestFileError,
     GuestProcessError,
+    HostExhausted,
     InvalidArgument,
     LanguageUnavailable,
     SandboxBusy,
@@ -127,6 +128,7 @@ _OF_ERRORS: Final[tuple[tuple[type[GroundboxError], int, str], ...]] = (
     (TracerMissing, 400, "tracer_missing"),
     (GuestFileError, 404, "file_error"),
     (GuestProcessError, 409, "process_error"),
+    (HostExhausted, 503, "machine_failed"),
     (SandboxLost, 409, "sandbox_lost"),
     (SandboxClosed, 410, "sandbox_closed"),
     (SandboxBusy, 409, "sandbox_busy"),
@@ -151,7 +153,8 @@ def refusal_of(error: Exception) -> Refused:
     """The refusal that an exception of the engine or of the machine becomes. Of an unknown one nothing is told."""
     for kind, status, code in _OF_ERRORS:
         if isinstance(error, kind):
-            return Refused(status, code, str(error), details=_details(error))
+            again_s = 1.0 if status == 503 else None
+            return Refused(status, code, str(error), retry_after_s=again_s, details=_details(error))
     if isinstance(error, GroundboxError):
         return Refused(503, "sandbox_unavailable", str(error), retry_after_s=1.0, details=_details(error))
     if isinstance(error, OSError):

@@ -1,6 +1,7 @@
 """Solutions are told from cheats: each passes a checker that runs tests and solution in one process, and not ours."""
 
 import asyncio
+import signal
 from pathlib import Path
 
 import pytest
@@ -287,6 +288,30 @@ def test_arguments_that_tests_forge_are_none(call):
     found = judged(problem_of(body), "def f(x): return x")
 
     assert (found.reason, found.detail) == ("tests", "arguments are no data")
+
+
+@pytest.mark.parametrize("at", ["rehearse", "begin", "answer"])
+def test_tests_whose_process_is_killed_are_run_again_and_are_no_verdict(at, monkeypatch):
+    """By the machine, which kills no solution with them: its results are there already."""
+    problem = problem_of("import time\nx = candidate(2)\nassert candidate(x) == 2 * x\ntime.sleep(0.3)")
+    left, step = [1], getattr(judging._TestsBox, at)
+
+    async def killed_once(box, *arguments):
+        running = asyncio.ensure_future(step(box, *arguments))
+        if left:
+            left.pop()
+            await asyncio.sleep(0.1)
+            worker = await box.box.worker()
+            worker._signal(signal.SIGKILL)
+        return await running
+
+    monkeypatch.setattr(judging._TestsBox, at, killed_once)
+    samples = [Sample(task_id=problem.task_id, program="def f(n): return 2 * n")]
+
+    found = LOOP.run(judge_all(samples, {problem.task_id: problem}, limits=LIMITS, options={}, workers=1))
+
+    assert [(each.reason, each.detail) for each in found] == [("passed", "")]
+    assert not left
 
 
 def test_a_kept_sandbox_that_was_lost_is_replaced():

@@ -374,6 +374,11 @@ class _TestsBox:
         return await self._step(f"_tests.answer({json.dumps(answer)!r})")
 
     async def _step(self, source: str) -> Mapping[str, Any] | None:
+        """Run a cell of the tests.
+
+        Raises:
+            SandboxLost: The process is gone, perhaps by no fault of the tests; there is no verdict.
+        """
         if not self._is_ready:
             source = f"{_tests_program(self._tests)}\n{source}"
             self._is_ready = True
@@ -385,6 +390,8 @@ class _TestsBox:
                 raise
             self.why = str(error)
             return None
+        if may_be_killed_by_others(step):
+            raise SandboxLost("the process of the tests was killed")
         asked = (step.value or {}).get("application/json") if step.ok else None
         if isinstance(asked, dict) and _is_a_step(asked):
             return asked

@@ -1,0 +1,143 @@
+"""Memory that runs out around a sandbox is a failure of the machine; a limit of the sandbox is an outcome."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from groundbox.errors import HostExhausted, SandboxLost
+from groundbox.jail import cgroup
+from groundbox.remote import refusals as remote_refusals
+from groundbox.server.refusals import refusal_of
+
+MiB = 1 << 20
+TAKE = "import time; data = b'x' * ({} << 20); print('ok', flush=True); time.sleep({})"
+RUNS = """
+import asyncio, json, sys
+import groundbox as gb
+from groundbox.errors import HostExhausted
+
+async def run(source, memory_mib, **options):
+    limits = gb.Limits(wall_s=60, cpu_s=60, memory_bytes=memory_mib * gb.MiB)
+    try:
+        execution = await gb.run_async(source, limits=limits, engine="own", **options)
+    except HostExhausted as error:
+        return str(error)
+    return execution.outcome.value
+
+async def main():
+    child = "import subprocess; print(subprocess.run(['python3', '-c', {!r}]).returncode)"
+    take = "data = b'x' * (200 << 20)"
+    answers = {
+        "around": await run(take, 1000),
+        "a script": await run(take, 1000, mode="script"),
+        "a child": await run(child.format(take), 1000),
+        "own": await run(take, 60),
+        "own, a script": await run(take, 60, mode="script"),
+        "own, a child": await run(child.format(take), 60),
+        "neither": await run("print(1)", 1000),
+    }
+    async with gb.AsyncSandbox(limits=gb.Limits(memory_bytes=1000 * gb.MiB), restart="auto") as box:
+        await box.files.write("kept", "42")
+        try:
+            await box.run(take)
+        except HostExhausted as error:
+            answers["kept"] = [error.program_ran, error.sandbox_usable]
+        execution = await box.run("open('kept').read()")
+        answers["after"] = [execution.text, [each.code for each in execution.warnings]]
+    print(json.dumps(answers))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def around():
+    """A control group with 120 MiB for all sandboxes in it, as a path below each controller's mount."""
+    try:
+        found = cgroup.find()
+    except cgroup.CgroupMissing as missing:
+        pytest.skip(str(missing))
+    if os.geteuid() != 0:
+        pytest.skip("only root may make a control group for a whole server")
+    name = f"groundbox-test-{os.getpid()}"
+    parents = {controller: f"{folder}/{name}" for controller, folder in found.parents.items()}
+    for folder in dict.fromkeys(parents.values()):
+        os.makedirs(folder, exist_ok=True)
+        if found.version == 2:
+            cgroup._enable_controllers(folder)
+    limits = {1: ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), 2: ("memory.max", "memory.swap.max")}
+    for limit, value in zip(limits[found.version], (120 * MiB, 120 * MiB if found.version == 1 else 0), strict=True):
+        path = f"{parents['memory']}/{limit}"
+        if os.path.exists(path):
+            cgroup._write(path, str(value))
+    yield cgroup.Hierarchy(found.version, parents)
+    for folder in dict.fromkeys(parents.values()):
+        cgroup._remove_tree(folder)
+
+
+def start_in(group, program):
+    """Start a program in a group."""
+    descriptors = group.join_descriptors()
+
+    def join():
+        for descriptor in descriptors:
+            os.write(descriptor, b"0")
+
+    process = subprocess.Popen([sys.executable, "-S", "-c", program], preexec_fn=join, stdout=subprocess.PIPE)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return process
+
+
+def test_a_group_tells_its_own_limit_from_memory_that_ran_out_around_it(around):
+    victim, other = cgroup.Cgroup(around, "victim"), cgroup.Cgroup(around, "other")
+    for group in (victim, other):
+        group.limit(memory_bytes=100 * MiB, process_count=10)
+    with start_in(victim, TAKE.format(80, 60)) as first:
+        first.stdout.readline()
+        with start_in(other, TAKE.format(70, 0)) as second:
+            second.stdout.readline()
+    killed = victim if first.returncode == -signal.SIGKILL else other
+
+    assert (killed.out_of_memory_kills(), killed.memory_limit_hits()) == (1, 0)
+
+    again = killed.renewed() or killed
+    with start_in(again, TAKE.format(110, 0)) as third:
+        pass
+    assert third.returncode == -signal.SIGKILL
+    assert again.memory_limit_hits() > 0
+    after = again.renewed() or cgroup.Cgroup(around, "after")
+    assert after.memory_limit_hits() == 0
+
+
+def test_a_kill_for_memory_around_a_sandbox_raises_and_one_at_its_own_limit_is_an_outcome(around):
+    place = next(iter(around.parents.values()))
+    mount = next(mount for mount, _ in cgroup._mounts().values() if place.startswith(f"{mount}/"))
+    environ = {**os.environ, cgroup.ROOT_VARIABLE: place.removeprefix(mount)}
+    told = subprocess.run([sys.executable, "-c", RUNS], env=environ, capture_output=True, text=True, timeout=120)
+    assert told.returncode == 0, told.stderr
+    answers = json.loads(told.stdout)
+
+    for name in ("around", "a script", "a child"):
+        assert "memory around it ran out" in answers[name], (name, answers[name])
+    assert (answers["own"], answers["own, a script"], answers["own, a child"]) == ("memory", "memory", "ok")
+    assert answers["neither"] == "ok"
+    assert answers["kept"] == [True, False]
+    assert answers["after"] == ["'42'", ["session.restarted"]]
+
+
+def test_the_failure_of_the_machine_is_503_and_the_same_exception_for_a_client():
+    error = HostExhausted("memory around it ran out")
+
+    refused = refusal_of(error)
+    read = remote_refusals.refusal_of(refused.status, refused.to_dict()["error"])
+
+    assert (refused.status, refused.code, refused.headers) == (503, "machine_failed", {"Retry-After": "1"})
+    assert type(read) is HostExhausted
+    assert isinstance(read, SandboxLost)
+    assert str(read) == str(error)
+    assert read.program_ran
