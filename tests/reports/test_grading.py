@@ -1,13 +1,17 @@
 """Replies as models write them: the program that is meant is judged, and an answer that is right is right."""
 
+import time
+
 import pytest
 
 from groundbox.agent.messages import Reply as Said
 from groundbox.agent.reply import Run, steps_of
 from groundbox.dataset.tasks import checking
 from groundbox.endpoint.programs import program_of
+from groundbox.learn.evaluation import gym, pal
 from groundbox.learn.rewards.reading import answer_of
 from groundbox.learn.rewards.rewarding import Rewards
+from groundbox.values.plain_answer import plain_answer
 
 PROGRAM = "def twice(n):\n    return n * 2\n"
 USAGE = f"""
@@ -186,6 +190,21 @@ TEXT = {"kind": "value", "value": "'ab'"}
         (TEXT, "Answer: ab", False),
         (NUMBER, "<think>Answer: 4</think>Answer: 3", True),
         (NUMBER, "<think>Answer: 3", False),
+        (NUMBER, "Answer: **3**\n\nI hope this helps!", True),
+        (NUMBER, "Answer: 3\nbecause the loop runs three times", True),
+        (NUMBER, "Answer: 4\n\n3 would be wrong", False),
+        (NUMBER, "**Answer**: 3", True),
+        (NUMBER, "### Final Answer: 3", True),
+        (NUMBER, "ANSWER: 3", True),
+        (NUMBER, r"Answer: $\boxed{3}$", True),
+        (NUMBER, r"Answer: \(3\).", True),
+        (NUMBER, r"Answer: \boxed{4}", False),
+        (NUMBER, "Answer: $3$ or $4$", False),
+        (NUMBER, "Answer: ３", True),
+        (TEXT, "Answer: 'ａb'", False),
+        (LIST, "Answer: [1,\n2]", True),
+        (LIST, "Answer:\n```\n[1, 2]\n```\n\nI hope this helps!", True),
+        (PRINTED_LINE, "Answer: 675\n\nI hope this helps!", True),
     ],
 )
 def test_an_answer_is_right_however_it_is_put(check, reply, is_right):
@@ -197,3 +216,45 @@ def test_an_agent_runs_a_program_with_a_fence_in_its_docstring_whole():
 
     assert isinstance(step, Run)
     assert step.source.endswith("return n * 2\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "true", "is_same"),
+    [
+        ("1,234", "1234", True),
+        ("9{,}500", "9500", True),
+        (r"\$9{,}500", "9500", True),
+        (r"\boxed{\dfrac{3}{4}}", "3/4", True),
+        (r"$\frac{6}{8}$", "3/4", False),
+        ("75%", "75", True),
+        (r"75\%", "75", True),
+        ("75%", "0.75", False),
+        ("42 apples", "42", True),
+        ("42 apples and 3 pears", "42", False),
+        ("(B)", "B", True),
+        ("b)", "B", True),
+        ("(B)", "C", False),
+        ("１２", "12", True),
+        ("12", "12 cm", False),
+        ("-5", "5", False),
+    ],
+)
+def test_a_number_or_a_choice_is_right_in_any_notation(given, true, is_same):
+    assert gym.is_answer(given, true) is is_same
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("The total is 72 clips, altogether.", 72), (r"\boxed{\$9{,}500}", 9500), ("合計１２個", 12), ("1, 234", 234)],
+)
+def test_the_last_number_of_an_output_is_read_in_any_notation(text, number):
+    assert pal.number(text) == number
+
+
+@pytest.mark.parametrize("mark", ["$", "**", r"\text{", r"\frac{1}{", "{", "9{,}"])
+def test_marks_without_end_take_bounded_time(mark):
+    begun = time.process_time()
+
+    plain_answer(mark * 5000)
+
+    assert time.process_time() - begun < 1

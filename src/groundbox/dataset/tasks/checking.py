@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from groundbox.dataset import signature
@@ -17,12 +17,18 @@ from groundbox.values import literals
 from groundbox.values.equal import equal_as_json, identical
 from groundbox.values.literals import NotALiteral
 from groundbox.values.parsing import expression_of
+from groundbox.values.plain_answer import plain_answer
 
 MARK: Final = "Answer:"
 
 
-_LINE: Final = re.compile(rf"^[^\S\n]*(?:[>#-][^\S\n]*)*[*_]*{MARK}", re.MULTILINE)
+ANSWER_LINE: Final = re.compile(
+    r"^[^\S\n]*(?:[>#-]+[^\S\n]*)*[*_]*(?:final[^\S\n]+)?answer[*_]*[^\S\n]*:", re.MULTILINE | re.IGNORECASE
+)
+"""The beginning of a line with an answer: `MARK`, however it is marked in Markdown."""
 _FENCED: Final = re.compile(r"\A(`{3,}|~{3,})[\w+-]*[^\S\n]*\n(.*?)\n?[^\S\n]*\1", re.DOTALL)
+_OPENED: Final = re.compile(r"([*_]*)\w[\w \t]*\Z")
+"""The marks before the word."""
 _AROUND: Final = ("**", "*", "``", "`")
 """Marks that Markdown puts around a word."""
 
@@ -39,13 +45,18 @@ def parts(reply: str) -> Parts:
 
     An answer may hold the same word; it is a text in quotation marks then, and no line begins with it.
     """
-    lines = list(_LINE.finditer(reply))
-    at = lines[-1].end() if lines else reply.rfind(MARK) + len(MARK)
-    if at < len(MARK):
+    lines = list(ANSWER_LINE.finditer(reply))
+    if lines:
+        begin, at = lines[-1].span()
+        head = lines[-1][0].rstrip(": \t")
+        opened = "" if head.endswith(("*", "_")) else _OPENED.search(head)[1]  # type: ignore[index]
+        return Parts(reply[:begin].strip(), _bare(reply[at:].strip(), opened=opened))
+    begin = reply.rfind(MARK)
+    if begin < 0:
         return Parts(reply.strip(), "")
-    before = reply[: at - len(MARK)]
-    reasoning = before.rstrip("*_")
-    return Parts(reasoning.strip(), _bare(reply[at:].strip(), opened=before[len(reasoning) :]))
+    reasoning = reply[:begin].rstrip("*_")
+    opened = reply[len(reasoning) : begin]
+    return Parts(reasoning.strip(), _bare(reply[begin + len(MARK) :].strip(), opened=opened))
 
 
 def answer_of(reply: str) -> str:
@@ -74,9 +85,41 @@ def right(check: Mapping[str, Any], answer: str) -> bool:
     kind, wanted = check["kind"], check["value"]
     if kind == "text":
         return _words(answer) == _words(wanted)
-    if _is_right(kind, wanted, answer):
-        return True
-    return answer.endswith(".") and _is_right(kind, wanted, answer[:-1])
+    return any(_is_right(kind, wanted, each) for each in _forms(answer))
+
+
+def _forms(answer: str) -> Iterator[str]:
+    """An answer as it is written, then without what a model adds: a full stop, LaTeX, and prose behind the answer."""
+    yield answer
+    if answer.endswith("."):
+        yield answer[:-1]
+    if _is_expression(answer):
+        return  # a text in quotation marks is as it is written
+    yield plain_answer(answer)
+    if (first := _first_part(answer)) is not None:
+        yield first
+        if not _is_expression(first):
+            yield plain_answer(first)
+
+
+def _first_part(answer: str) -> str | None:
+    """The first paragraph or line of an answer that is an expression where the whole is not; None without one."""
+    if _is_expression(answer):
+        return None
+    for end in ("\n\n", "\n"):
+        first, found, _ = answer.partition(end)
+        first = _bare(first.strip(), opened="")
+        if found and _is_expression(plain_answer(first)):
+            return first
+    return None
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        expression_of(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _is_right(kind: str, wanted: str, answer: str) -> bool:
@@ -129,7 +172,7 @@ def holds(check: Mapping[str, Any], answer: str, *, problem: Problem, case: Case
 def case_of(answer: str, problem: Problem) -> Case | None:
     """The input that a call tells, or None if it is none of the problem's entry with literals."""
     try:
-        call = expression_of(answer)
+        call = expression_of(answer if (first := _first_part(answer)) is None else first)
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == problem.entry):
             return None
         kwargs: dict[str, Any] = {}

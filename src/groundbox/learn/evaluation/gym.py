@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
@@ -21,6 +22,7 @@ from groundbox.learn.evaluation.replies import Said
 from groundbox.learn.evaluation.suites import Judged, Means, Question, Wanted
 from groundbox.values import literals
 from groundbox.values.equal import REL_TOL, close_numbers
+from groundbox.values.plain_answer import plain_answer
 
 KINDS: Final = (
     "acre", "aiw", "base_conversion", "basic_arithmetic", "bf", "binary_alternation", "caesar_cipher",
@@ -37,6 +39,8 @@ KINDS: Final = (
 """Generators whose questions have one answer, on one line, and are the same in every process (of version 0.1.25)."""
 _ENDING: Final = f"Reason step by step. End with a line that begins with `{MARK}` and holds nothing but the answer."
 _MOST_NUMBER: Final = 400
+_CHOICE: Final = re.compile(r"[(\[]?([A-Za-z])[)\]]")
+_WITH_UNIT: Final = re.compile(r"([-+]?[\d,]+(?:\.\d+)?) ?(?:%|°|[^\W\d_]{1,20}(?: [^\W\d_]{1,20})?)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,10 +85,18 @@ def open_gym(wanted: Wanted) -> Gym:
 
 
 def is_answer(given: str, true: str) -> bool:
-    """Tell whether two answers are the same, as words however spaced, or as numbers or lists of numbers and texts."""
-    if " ".join(given.split()).rstrip(".").casefold() == " ".join(true.split()).rstrip(".").casefold():
+    """Tell whether two answers are the same, as words however spaced, or as numbers or lists of numbers and texts.
+
+    A unit, a percent sign or brackets around a letter count only if the right answer has them.
+    """
+    if _words(given) == _words(true):
+        return True
+    given, true = plain_answer(given), plain_answer(true)
+    if _words(given) == _words(true) or _words(_bare_choice(given)) == _words(_bare_choice(true)):
         return True
     one, other = _number(given), _number(true)
+    if one is None and other is not None and (with_unit := _WITH_UNIT.fullmatch(given.rstrip("."))):
+        one = _number(with_unit[1])
     if one is not None and other is not None:
         return close_numbers(one, other, rel_tol=REL_TOL, abs_tol=REL_TOL)
     return true.startswith("[") and _listed(given) is not None and _listed(given) == _listed(true)
@@ -102,6 +114,16 @@ def _questions(package: Any, kind: str, wanted: Wanted) -> Iterator[Question]:
                 group=kind,
                 right=answer,
             )
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split()).rstrip(".").casefold()
+
+
+def _bare_choice(text: str) -> str:
+    """The letter of `(B)`, `B)` or `[b]`; any other text as it is."""
+    match = _CHOICE.fullmatch(text.rstrip("."))
+    return match[1] if match else text
 
 
 def _number(text: str) -> float | None:

@@ -21,6 +21,7 @@ from groundbox.limits import Limits
 from groundbox.sandbox.portal import run_async
 from groundbox.values.codec import RESULT_MIME, NotData, decode
 from groundbox.values.parsing import module_of
+from groundbox.values.plain_answer import plain_answer
 
 ENTRY: Final = "solution"
 TOLERANCE: Final = 1e-3
@@ -79,7 +80,7 @@ def number(value: Any) -> float | None:
             return None
         return found if math.isfinite(found) else None
     if isinstance(value, str):
-        texts = _NUMBER.findall(value[-10_000:])
+        texts = _NUMBER.findall(plain_answer(value[-10_000:]))
         return number(float(texts[-1].replace(",", ""))) if texts else None
     return None
 

@@ -19,7 +19,6 @@ from groundbox.values.parsing import expression_of
 MOST_ANSWER_CHARS: Final = 100_000
 CUT: Final = "length"
 """How an answer ended that reached `max_tokens`, as endpoints say."""
-_ANSWER: Final = re.compile(rf"^[^\S\n]*(?:[>#-][^\S\n]*)*[*_]*{checking.MARK}", re.MULTILINE)
 _TURN: Final = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|user|assistant)\|>|"
     r"^[*#\s]{0,10}(?:User|Human|Question|Assistant|Instruction|Problem)\b[*\s]{0,4}:",
@@ -75,7 +74,7 @@ def read(reply: Reply) -> Said:
 
 def _own(text: str) -> str:
     """A text up to the first turn that is made up after an answer."""
-    first = _ANSWER.search(text)
+    first = checking.ANSWER_LINE.search(text)
     if first is None:
         return text
     turn = _TURN.search(text, first.end())
@@ -103,5 +102,5 @@ def _is_expression(text: str) -> bool:
 
 def _is_torn(text: str, answer: str) -> bool:
     """Tell whether a text that was cut ends before its answer does."""
-    lines = list(_ANSWER.finditer(text))
+    lines = list(checking.ANSWER_LINE.finditer(text))
     return not answer or not lines or "\n" not in text[lines[-1].end() :].lstrip()
