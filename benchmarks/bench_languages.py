@@ -21,14 +21,14 @@ from pathlib import Path
 from measure import PAUSE_S, machine
 
 import groundbox as gb
-from groundbox.sandbox import languages
+from groundbox.sandbox import languages, profiles
 
 _SHELL = "echo $((6 * 7))\n"
 _SCRIPT = "console.log(6 * 7)\n"
 _GRAPH = (
     "digraph {\n" + "".join(f'  n{i} [label="node {i}"]; n{i} -> n{(i * 7 + 3) % 200};\n' for i in range(200)) + "}\n"
 )
-_ENVIRON = {"PATH": languages.GUEST_PATH, "HOME": "/tmp", "LANG": "C.UTF-8"}
+_ENVIRON = {"PATH": profiles.GUEST_PATH, "HOME": "/tmp", "LANG": "C.UTF-8"}
 _PROFILES = ("bare", "bare", "bare", "node", "bare", "bare")
 _IN_A_ROW, _COUNTED = 8, 5
 Task = Callable[[], Awaitable[float]]

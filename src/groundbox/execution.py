@@ -12,18 +12,18 @@ import enum
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
+from groundbox.result_parts import BINARY_MEDIA as BINARY_MEDIA
+from groundbox.result_parts import Failure as Failure
+from groundbox.result_parts import Match as Match
 from groundbox.unseen import shown_names
 
 CHART: Final = "application/vnd.groundbox.chart+json"
 """The numbers of a figure of matplotlib, beside its picture (docs/artifacts.md)."""
-BINARY_MEDIA: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
-
 
 _MOST_SHOWN: Final = 60
 _MOST_NAMED: Final = 3
-_MOST_LOCALS: Final = 20
 
 
 class _Shown:
@@ -51,43 +51,6 @@ class Outcome(enum.StrEnum):
     MEMORY = "memory"
     SIGNAL = "signal"
     CANCELLED = "cancelled"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
-    """What a program failed with, told for the model that wrote it.
-
-    Everything here comes from the guest and is a claim; the outcome is not.
-
-    Attributes:
-        type: Of the exception, such as `KeyError`; for limits and signals a word of ours, such as `Timeout`.
-        message: What it said, without the type.
-        line: Line of the program's own source, counted from 1, or None when no line of it failed.
-        column: Column on that line, counted from 1, where the language tells it.
-        traceback: Frames of the program only; the number of library frames left out is stated.
-        locals: Names on the failing line and their values, each shortened to a few hundred characters.
-        hints: Sentences that help to mend the failure. Found by rules, no model involved.
-    """
-
-    type: str
-    message: str
-    line: int | None = None
-    column: int | None = None
-    traceback: str = ""
-    locals: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    hints: Sequence[str] = ()
-
-    def __str__(self) -> str:
-        """The traceback, the values on the failing line, and the hints, as a model is shown them."""
-        lines = [self.traceback.rstrip()] if self.traceback else []
-        if not self.traceback or f"{self.type}: {self.message}" not in self.traceback:
-            where = f" (line {self.line})" if self.line and not self.traceback else ""
-            lines.append(f"{self.type}: {self.message}{where}")
-        if self.locals:
-            known = [f"{name} = {value}" for name, value in self.locals.items()]
-            more = [f"… {len(known) - _MOST_LOCALS} names more …"] if len(known) > _MOST_LOCALS else []
-            lines.append("where " + "\n      ".join([*known[:_MOST_LOCALS], *more]))
-        return "\n".join([*lines, *(f"hint: {hint}" for hint in self.hints)])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -362,13 +325,6 @@ class ToolCalls:
     received_bytes: int
     waited_s: float
     sandbox: str
-
-
-class Match(NamedTuple):
-    """One line that a pattern was found in; `number` counts from 1."""
-
-    number: int
-    line: str
 
 
 class OutputHandle(Protocol):

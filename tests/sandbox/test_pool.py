@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from groundbox import AsyncSandbox, Limits, Outcome, SandboxClosed, SandboxLost, SandboxUnavailable
-from groundbox.sandbox import engine
+from groundbox.sandbox import catalog, engine
 from groundbox.sandbox.template import Template
 
 FRESH = iter(range(1, 1 << 20))
@@ -294,7 +294,7 @@ def test_templates_that_nobody_waits_for_any_more_do_not_pile_up():
 
     async def scenario():
         own = await engine.current()
-        leaving = [asyncio.create_task(own.checkout(engine.Setup(**_fresh()), Limits())) for _ in range(30)]
+        leaving = [asyncio.create_task(own.checkout(engine.Setup(**_fresh()), Limits(), catalog)) for _ in range(30)]
         await _until(lambda: len(own._templates) == 30)
         for task in leaving:
             task.cancel()

@@ -12,7 +12,7 @@ import pytest
 
 from groundbox.cli.doctor import _environment
 from groundbox.guest.trace.native import build as native
-from groundbox.sandbox import environments
+from groundbox.sandbox import catalog, environments
 from groundbox.sandbox.engine import Setup, current
 from groundbox.sandbox.environments import prebuilt, tracer
 
@@ -205,7 +205,7 @@ def test_the_loop_goes_on_while_one_is_taken_for_two_callers(monkeypatch):
     async def two():
         engine = await current()
         asyncio.get_running_loop().call_later(0, asyncio.get_running_loop().call_soon, loop_ran.set)
-        return await asyncio.gather(*(engine._recipe(Setup(traced=True, hash_seed=seed)) for seed in (1, 2)))
+        return await asyncio.gather(*(engine._recipe(Setup(traced=True, hash_seed=seed), catalog) for seed in (1, 2)))
 
     monkeypatch.setattr(tracer, "for_a_trace", slow)
     recipes = asyncio.run(two())

@@ -90,7 +90,7 @@ def test_an_exception_is_part_of_a_complete_trace():
 
 
 def test_a_native_tracer_that_is_not_there_is_missing_by_name_and_nothing_is_run(monkeypatch):
-    monkeypatch.setattr("groundbox.sandbox.engine.tracer.for_a_trace", lambda environment: None)
+    monkeypatch.setattr("groundbox.sandbox.catalog.tracer.for_a_trace", lambda environment: None)
     with gb.Sandbox(hash_seed=4711) as box:
         with pytest.raises(TracerMissing, match="the environment 'default' has no native tracer: ") as missing:
             box.run("open('ran', 'w')", trace=gb.TraceOptions(core="native"))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from groundbox import guestjson
-from groundbox.execution import BINARY_MEDIA
+from groundbox.result_parts import BINARY_MEDIA
 
 MOST_FORM_BYTES: Final = 32 * 1024 * 1024
 """Of one form in memory, where a character takes up to four bytes."""

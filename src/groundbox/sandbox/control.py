@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from groundbox.errors import WireError
-from groundbox.execution import Failure
+from groundbox.result_parts import Failure
 from groundbox.sandbox.deadline import Deadline
 
 if TYPE_CHECKING:

@@ -12,19 +12,19 @@ import os
 import resource
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from groundbox.errors import InvalidArgument, SandboxUnavailable
 from groundbox.jail import BARE, GVISOR, LANDLOCK, NAMESPACES, credentials, enter, kernel, landlock, probe
 from groundbox.jail import cgroup as cgroups
 from groundbox.jail.probe import mend_cgroup
 from groundbox.limits import Limits, MiB
-from groundbox.sandbox import environments, gvisor, languages, private
-from groundbox.sandbox.environments import tracer
+from groundbox.sandbox import gvisor, private
 from groundbox.sandbox.mounts import Mount
 from groundbox.sandbox.pool import LARGEST, Checkout, Pool
+from groundbox.sandbox.profiles import PROFILES, RESIDENTS
 from groundbox.sandbox.readahead import Mapped, read_ahead
 from groundbox.sandbox.template import Recipe, Shape, Template
 from groundbox.sandbox.threads import run_for_host
@@ -32,17 +32,6 @@ from groundbox.sandbox.uids import UidRange
 from groundbox.sandbox.worker import Worker
 
 BACKENDS: Final = (NAMESPACES, LANDLOCK, GVISOR, BARE)
-PROFILES: Final = {
-    "bare": (
-        "bisect collections copy dataclasses datetime enum functools heapq itertools json math operator os random re "
-        "string sys textwrap time traceback typing"
-    ),
-    "science": (
-        "asyncio csv dataclasses datetime decimal json re statistics subprocess tempfile "
-        "numpy pandas matplotlib.pyplot sympy duckdb"
-    ),
-}
-TRACER: Final = "groundbox.guest.trace.tracer"
 _HEAP_BYTES: Final = {"bare": 9 * MiB, "science": 80 * MiB}
 _CLOSING_S: Final = 10.0
 _SWEEP_S: Final = 0.25
@@ -59,7 +48,7 @@ class Setup:
     """What a sandbox asks of the engine.
 
     Attributes:
-        profile: `bare` or `science`: which libraries are imported already; or one of `languages.RESIDENTS`.
+        profile: `bare` or `science`: which libraries are imported already; or one of `profiles.RESIDENTS`.
         waive: Layers that the caller does without, by name.
         hash_seed: PYTHONHASHSEED of the guest, or None for a random one.
         traced: Whether the tracer is loaded already.
@@ -80,8 +69,8 @@ class Setup:
         if self.backend not in BACKENDS:
             known = ", ".join(BACKENDS)
             raise InvalidArgument("backend", f"{self.backend!r} is none of {known}")
-        if self.profile not in (*PROFILES, *languages.RESIDENTS):
-            known = ", ".join((*PROFILES, *languages.RESIDENTS))
+        if self.profile not in (*PROFILES, *RESIDENTS):
+            known = ", ".join((*PROFILES, *RESIDENTS))
             raise InvalidArgument("profile", f"{self.profile!r} is none of {known}")
         check_waivable(self.waive)
         if self.mounts and (self.backend != NAMESPACES or "mount_ns" in self.waive):
@@ -107,6 +96,70 @@ def check_waivable(waive: Collection[str]) -> None:
         names = ", ".join(sorted(_WAIVABLE))
         words = f"{', '.join(sorted(unknown))} is not a layer that can be waived; choose among {names}"
         raise InvalidArgument("waive", words)
+
+
+class Environment(Protocol):
+    """One version of an environment: an interpreter with its packages, which guests read."""
+
+    @property
+    def path(self) -> Path:
+        """The folder of this version."""
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+
+    @property
+    def caches(self) -> Path:
+        """The folder of caches that were made once, when it was built."""
+
+    @property
+    def import_names(self) -> Collection[str]:
+        """The names of the packages that can be imported."""
+
+    def readable_roots(self) -> Sequence[Path]:
+        """Return the folders that guests must be able to read."""
+
+
+E = TypeVar("E", bound=Environment)
+
+
+class Catalog(Protocol[E]):
+    """Looks up what a `Setup` names. The engine trusts its answers: they say what guests read and run.
+
+    `groundbox.sandbox.catalog` is the one that sandboxes use.
+
+    Attributes:
+        GUEST: The module of the code that workers run (`template.guest_code.GuestCode`).
+        TRACER: The module that a template imports if its guests are traced.
+    """
+
+    @property
+    def GUEST(self) -> str: ...
+
+    @property
+    def TRACER(self) -> str: ...
+
+    def version_link(self, name: str, /) -> str:
+        """Return a text that changes when the environment gets another version."""
+
+    def environment(self, name: str, /) -> E:
+        """Return the current version of an environment, or raise EnvironmentFailed."""
+
+    def lease(self, found: E, /) -> contextlib.AbstractContextManager[object]:
+        """Keep this version on disk until the context is left."""
+
+    def native_tracer(self, found: E, /) -> Path | None:
+        """Return the file of the environment's native tracer if there is one."""
+
+    def prepare_tracer(self, found: E, /) -> Path | None:
+        """Return the file of the native tracer, made ready first if that is possible. Called in a thread."""
+
+    def waiting_language(self, profile: str, /) -> str:
+        """Return the language whose process waits in workers of this profile, or ""."""
+
+    def resident(self, language: str, /) -> Mapping[str, Any]:
+        """Return the order that starts the waiting process of a language."""
 
 
 class Loan(NamedTuple):
@@ -153,44 +206,48 @@ class Engine:
         self._loop, self._pid = weakref.ref(asyncio.get_running_loop()), os.getpid()
         atexit.register(self._close_at_exit)
 
-    async def checkout(self, setup: Setup, limits: Limits) -> Loan:
+    async def checkout(self, setup: Setup, limits: Limits, catalog: Catalog[E]) -> Loan:
         """Lend a worker of this kind, starting what is needed for it.
+
+        Args:
+            catalog: Finds what `setup` names. Every caller in a process gives the same one.
 
         Raises:
             SandboxUnavailable: A layer cannot stand and was not waived.
             EnvironmentFailed: The environment is not there.
         """
-        recipe = await self._recipe(setup)
+        recipe = await self._recipe(setup, catalog)
         self._refuse_incomplete(setup, recipe)
         self._asked[recipe] += 1  # until the worker is there, nothing else tells that its template is in use
         try:
             try:
-                return await self._lend(setup, limits, recipe)
+                return await self._lend(setup, limits, recipe, catalog)
             except FileNotFoundError:
                 if not self._groups_are_gone():
                     raise
                 self._forget_groups()
             self._refuse_incomplete(setup, recipe)
-            return await self._lend(setup, limits, recipe)
+            return await self._lend(setup, limits, recipe, catalog)
         finally:
             self._asked[recipe] -= 1
             if not self._asked[recipe]:
                 del self._asked[recipe]
 
-    async def _lend(self, setup: Setup, limits: Limits, recipe: Recipe) -> Loan:
+    async def _lend(self, setup: Setup, limits: Limits, recipe: Recipe, catalog: Catalog[E]) -> Loan:
         template = await self._template(recipe)
         limited = "cgroup" not in setup.waive and setup.backend != GVISOR
         shape = Shape(
             disk_bytes=limits.disk_bytes,
             file_count=limits.file_count,
             network=setup.network,
-            resident=_resident_language(setup.profile) if limited and self._cgroups is not None else "",
+            # Only a control group bounds the memory of a process that is there before the limits of a run are known.
+            resident=catalog.waiting_language(setup.profile) if limited and self._cgroups is not None else "",
             branching=setup.branching,
         )
         key = (recipe, shape, limited)
         pool = self._pools.pop(key, None)
         if pool is None:
-            pool = Pool(lambda: self._spawn(template, shape, limited, key))
+            pool = Pool(lambda: self._spawn(template, shape, limited, key, catalog))
         self._pools[key] = pool  # the last, that is the one that was asked for last
         self._end_unused()
         lent: Checkout = await pool.checkout()
@@ -293,27 +350,28 @@ class Engine:
         if self._folder is not None:
             private.remove(self._folder)
 
-    async def _recipe(self, setup: Setup) -> Recipe:
+    async def _recipe(self, setup: Setup, catalog: Catalog[E]) -> Recipe:
         """The template for `setup`, with the environment's version that is current at this moment."""
-        version = environments.version_link(setup.environment)
+        version = catalog.version_link(setup.environment)
         known = self._recipes.get(setup)
         if known is None or known[0] != version:
-            known = self._recipes[setup] = (version, await self._new_recipe(setup))
+            known = self._recipes[setup] = (version, await self._new_recipe(setup, catalog))
         return known[1]
 
-    async def _new_recipe(self, setup: Setup) -> Recipe:
-        environment = environments.get(setup.environment)
+    async def _new_recipe(self, setup: Setup, catalog: Catalog[E]) -> Recipe:
+        environment = catalog.environment(setup.environment)
         if environment.path not in self._leases:
             self._leases[environment.path] = contextlib.ExitStack()
-            self._leases[environment.path].enter_context(environments.lease(environment))
-        native = await self._tracer(environment) if setup.traced else tracer.find(environment)
-        profile = "bare" if setup.profile in languages.RESIDENTS else setup.profile
+            self._leases[environment.path].enter_context(catalog.lease(environment))
+        native = await self._tracer(environment, catalog) if setup.traced else catalog.native_tracer(environment)
+        profile = "bare" if setup.profile in RESIDENTS else setup.profile
         science = profile == "science"
         present = environment.import_names
-        modules = [TRACER] if setup.traced else []
+        modules = [catalog.TRACER] if setup.traced else []
         modules += [m for m in PROFILES[profile].split() if m.split(".")[0] in present or _standard(m)]
         return Recipe(
             python=str(environment.python),
+            guest=catalog.GUEST,
             readable=(*map(str, environment.readable_roots()), *([str(native.parent)] if native else [])),
             caches=str(environment.caches),
             modules=tuple(modules),
@@ -328,11 +386,11 @@ class Engine:
             private_folder="" if setup.backend == NAMESPACES else self._private_folder(),
         )
 
-    async def _tracer(self, environment: environments.Environment) -> Path | None:
+    async def _tracer(self, environment: E, catalog: Catalog[E]) -> Path | None:
         """One attempt at a time, which goes on for the others where a caller is cancelled."""
         task = self._tracers.get(environment.path)
         if task is None:
-            task = run_for_host(tracer.for_a_trace, environment)
+            task = run_for_host(catalog.prepare_tracer, environment)
             self._tracers[environment.path] = task
             task.add_done_callback(lambda _: self._tracers.pop(environment.path, None))
         return await asyncio.shield(task)
@@ -466,7 +524,14 @@ class Engine:
             raise
         return template
 
-    def _spawn(self, template: Template, shape: Shape, limited: bool, key: tuple[Recipe, Shape, bool]) -> Worker:
+    def _spawn(
+        self,
+        template: Template,
+        shape: Shape,
+        limited: bool,
+        key: tuple[Recipe, Shape, bool],
+        catalog: Catalog[E],
+    ) -> Worker:
         self._sweep()
         group = self._new_cgroup() if limited else None
         if group is not None and shape.branching:
@@ -480,7 +545,7 @@ class Engine:
                 environ=_network_environ(shape.network),
                 on_end=self.ended,
                 hurried=pool is not None and pool.hurried,
-                resident=languages.optional(languages.find(shape.resident), "resident")() if shape.resident else None,
+                resident=catalog.resident(shape.resident) if shape.resident else None,
             )
         except OSError:
             if group is not None:
@@ -599,15 +664,6 @@ async def _until_loop_ends(engine: Engine) -> AsyncGenerator[None, None]:
     finally:
         engine.close()
         _ENGINES.pop(asyncio.get_running_loop(), None)
-
-
-def _resident_language(profile: str) -> str:
-    """The language whose process waits in a worker of this profile, if it is installed.
-
-    Only a control group bounds the memory of one that is there before the limits of a run are known.
-    """
-    language = languages.RESIDENTS.get(profile, "")
-    return language if language and languages.missing(language) is None else ""
 
 
 def _network_environ(network: str) -> dict[str, str]:

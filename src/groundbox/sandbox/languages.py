@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from groundbox.errors import InvalidArgument, LanguageUnavailable, UnknownArgument
 from groundbox.execution import Execution, Outcome, Warning
 from groundbox.sandbox.options import LANGUAGE, RUN
+from groundbox.sandbox.profiles import GUEST_PATH, RESIDENTS
 from groundbox.sandbox.readahead import read_ahead
 from groundbox.suggestions import meant
 
@@ -30,16 +31,12 @@ _ALIASES: Final = {
     **dict.fromkeys(("gv", "graphviz"), "dot"),
 }
 """What people, files and fenced blocks call a language, to the name that it has here."""
-GUEST_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
-"""Where guests look for programs, after the folder of their environment's own."""
 _SEEN_BY_GUESTS: Final = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/")
 _LIBRARY: Final = re.compile(r"^\t(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
 """A line of ldd(1)."""
 _LDD_S: Final = 10.0
 PROCESSES: Final = frozenset({"command", "resident"})
 """Modes of the guest whose programs run in processes that are not Python: docs/languages.md."""
-RESIDENTS: Final = {"node": "javascript"}
-"""Profiles that are like `bare`, with the process started that keeps a language's state."""
 Mode = Literal["cell", "script", "call", "calls", "command"]
 Study = Callable[["Program"], Any]
 Finish = Callable[["Program", Execution, Any], Execution]

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from typing import IO, Any, Final
 
-from groundbox.execution import Match
+from groundbox.result_parts import Match
 
 SPILL_BYTES: Final = 64 * 1024 * 1024
 SPILL_TOTAL_BYTES: Final = 2 * 1024 * 1024 * 1024

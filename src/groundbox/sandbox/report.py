@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.errors import WireError
-from groundbox.execution import Failure
+from groundbox.result_parts import Failure
 from groundbox.sandbox import bundles, wire
 from groundbox.sandbox.bundles import Bundle
 from groundbox.sandbox.control import Companion

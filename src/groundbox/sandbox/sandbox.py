@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, SupportsInde
 
 from groundbox.errors import GuestFileError, HostExhausted, InvalidArgument, SandboxClosed, SandboxLost, TracerMissing
 from groundbox.execution import (
+    Artifact,
     Artifacts,
     Display,
     Event,
@@ -29,7 +30,7 @@ from groundbox.execution import (
 from groundbox.jail import enter
 from groundbox.limits import Limits
 from groundbox.network import Network
-from groundbox.sandbox import answers, languages, options
+from groundbox.sandbox import answers, catalog, languages, options
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.ahead import HostWork
 from groundbox.sandbox.aide import Aide
@@ -60,7 +61,7 @@ from groundbox.sandbox.program import checked, trace_options
 from groundbox.sandbox.report import Listener, Load, Report
 from groundbox.sandbox.telemetry import watched
 from groundbox.sandbox.variables import checked_variables
-from groundbox.sandbox.workdir import Collected, Workdir
+from groundbox.sandbox.workdir import Collected, MadeFile, Workdir
 from groundbox.sandbox.worker import Worker
 from groundbox.suggestions import refuse_unknown
 from groundbox.trace.record.options import TraceOptions
@@ -691,7 +692,7 @@ class AsyncSandbox:
             value=report.value if report.calls is None else answers.told(report, outcome),
             error=failure_of(report, outcome, self.limits, wall_s, offline=offline, beside=len(self._processes.by_pid)),
             displays=[Display(data=data) for data in report.displays],
-            artifacts=Artifacts(collected.artifacts),
+            artifacts=Artifacts([_artifact(each) for each in collected.artifacts]),
             warnings=(
                 *warnings_of(report, outcome, self.limits, offline=offline),
                 *self._refusals(outcome),
@@ -726,7 +727,7 @@ class AsyncSandbox:
             if self._loan is None:
                 begun = time.monotonic()
                 setup = self._setup(profile, traced=traced)
-                self._loan = await (await engines.current()).checkout(setup, self.limits)
+                self._loan = await (await engines.current()).checkout(setup, self.limits, catalog)
                 self._python = self._loan.template.python
                 self._isolation = self._wall_of(self._loan)
                 self._start_s = time.monotonic() - begun
@@ -893,6 +894,12 @@ async def _collect(workdir: Workdir) -> Collected:
     if workdir.unread_bytes(listing) < _READ_AT_ONCE_BYTES:
         return workdir.collect(listing)
     return await asyncio.to_thread(workdir.collect, listing)
+
+
+def _artifact(made: MadeFile) -> Artifact:
+    """Return the artifact of a file that the run made."""
+    fields = made._asdict()
+    return Artifact(_read=fields.pop("read"), **fields)
 
 
 def _without_program(collected: Collected, source: str) -> tuple[Collected, str]:

@@ -22,8 +22,8 @@ from groundbox.jail import GVISOR, NAMESPACES, credentials, enter
 from groundbox.jail.cgroup import Cgroup
 from groundbox.limits import Limits
 from groundbox.sandbox import gvisor
-from groundbox.sandbox.languages import GUEST_PATH
 from groundbox.sandbox.mounts import Mount
+from groundbox.sandbox.profiles import GUEST_PATH
 from groundbox.sandbox.report import Ended
 from groundbox.sandbox.threads import run_for_host
 from groundbox.sandbox.worker import START_S, Worker
@@ -48,6 +48,7 @@ class Recipe:
 
     Attributes:
         python: The environment's interpreter.
+        guest: Module whose code the workers run, with what `template.guest_code.GuestCode` lists.
         modules: Imported before the first fork.
         heap_bytes: About what the imports will take of the interpreter's own heap.
         hash_seed: PYTHONHASHSEED, or None for one that the interpreter draws.
@@ -55,6 +56,7 @@ class Recipe:
     """
 
     python: str
+    guest: str
     readable: tuple[str, ...]
     caches: str | None
     modules: tuple[str, ...]
@@ -452,6 +454,7 @@ class Template:
             "environ": guest_environ(self.recipe.python),
             "caches": self.recipe.caches,
             "folder": self.folder or "/tmp",
+            "guest": self.recipe.guest,
             "modules": self.recipe.modules,
             "ipython": self.recipe.ipython,
             "tracer": self.recipe.tracer,

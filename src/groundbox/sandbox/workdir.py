@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from groundbox.errors import GuestFileError, InvalidArgument
-from groundbox.execution import Artifact
 from groundbox.jail import rootfs
 from groundbox.sandbox import private
 from groundbox.sandbox.inspection.kinds import kind_of, size_of
@@ -57,14 +56,32 @@ class Listing(NamedTuple):
     skipped: dict[str, int]
 
 
+class MadeFile(NamedTuple):
+    """A regular file that a run made or changed.
+
+    Attributes:
+        media_type: By the content where that says it, by the name otherwise.
+        sha256: Of the bytes as they were right after the run.
+        facts: `width` and `height` of a picture in pixels.
+        read: Returns the bytes as they were right after the run, or raises GuestFileError.
+    """
+
+    path: str
+    size_bytes: int
+    media_type: str
+    sha256: str
+    facts: dict[str, int]
+    read: Callable[[], bytes]
+
+
 class Collected(NamedTuple):
-    """The artifacts of one run, and how many files are none: over the caps, or with a second name.
+    """The files that one run made, and how many files are none: over the caps, or with a second name.
 
     Attributes:
         all_held: Whether the bytes of all are in memory, so that the workdir may go.
     """
 
-    artifacts: list[Artifact]
+    artifacts: list[MadeFile]
     dropped: int
     all_held: bool = True
 
@@ -159,7 +176,7 @@ class Workdir:
         dropped = listing.skipped.get("count", 0)
         dropped += sum(self._seen_linked.get(path) != stamp for path, stamp in listing.linked.items())
         self._seen, self._seen_linked = listing.files, listing.linked
-        artifacts: list[Artifact] = []
+        artifacts: list[MadeFile] = []
         held = total = 0
         for path in changed:
             size = listing.files[path].size_bytes
@@ -205,7 +222,7 @@ class Workdir:
             os.close(folder)
         return None if stat.S_ISLNK(found.st_mode) or found.st_dev != self._device else found
 
-    def _artifact(self, path: str, listed_bytes: int, *, keep: bool) -> Artifact:
+    def _artifact(self, path: str, listed_bytes: int, *, keep: bool) -> MadeFile:
         """Read one file; what has grown since it was listed is not read, because the caps were counted on that."""
         digest, size, parts, head = hashlib.sha256(), 0, [], b""
         for chunk in self._chunks(path, listed_bytes):
@@ -225,13 +242,13 @@ class Workdir:
 
         media_type = kind_of(path, head).media_type
         picture = size_of(media_type, head)
-        return Artifact(
+        return MadeFile(
             path=path,
             size_bytes=size,
             media_type=media_type,
             sha256=expected,
             facts={} if picture is None else picture._asdict(),
-            _read=read,
+            read=read,
         )
 
     def _chunks(self, path: str, most_bytes: int) -> Iterator[bytes]:

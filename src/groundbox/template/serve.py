@@ -15,11 +15,6 @@ import types
 from os import _exit  # by this name, because programs set `os._exit` to what they like
 from typing import Any, Final, NoReturn
 
-from groundbox.guest.python import duckdb_limits, machine, tracing
-from groundbox.guest.python.cells import CellRunner
-from groundbox.guest.python.reseed import start_keys
-from groundbox.guest.wire import Wire
-from groundbox.guest.worker import Worker
 from groundbox.jail import (
     BARE,
     GVISOR,
@@ -36,8 +31,9 @@ from groundbox.jail import (
     sealed,
 )
 from groundbox.jail.sealed import BIRTHS, Order, Slot
-from groundbox.template import branches, layout, locks, memory, outer, pidfds, warm
+from groundbox.template import branches, guest_code, layout, locks, memory, outer, pidfds, warm
 from groundbox.template.branches import Branches
+from groundbox.template.guest_code import Cells, GuestCode, GuestWorker
 from groundbox.template.keepers import Asked, Keeper, Keepers, Steps, held
 from groundbox.template.launching import Launching
 from groundbox.template.networks import Networks
@@ -65,20 +61,20 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     os.environ.update(order["environ"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warm.enter_environment(order.get("caches"), order["folder"])
-    cells = CellRunner(ipython=order["ipython"])
-    tracing.NATIVE = order["tracer"]
+    guest = guest_code.load(order["guest"])
+    cells = guest.cells(ipython=order["ipython"], tracer=order["tracer"])
     if plan.backend == LANDLOCK:
-        duckdb_limits.install()
+        guest.limit_libraries()
     warm.import_all(order["modules"])
     outer.make_ruleset(plan)
     cells.warm_up()
-    _gather_code(plan, cells)
-    _rehearse(plan, cells)  # the last before the fork: what is looked up in types stands in a table with few places
+    _gather_code(plan, guest, cells)
+    _rehearse(plan, guest, cells)  # last before the fork: the table of lookups in types has few places
     _refuse_threads()
     listener = outer.seal(plan)
-    server = _Server(control, plan, cells)
+    server = _Server(control, plan, guest, cells)
     server.rehearse()
-    machine.limit(order["memory_bytes"])
+    guest.limit_memory(order["memory_bytes"])
     cells.prepare_launch()
     memory.settle()
     server.start(listener)
@@ -89,17 +85,17 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     os._exit(0)
 
 
-def _gather_code(plan: enter.Plan, cells: CellRunner) -> None:
+def _gather_code(plan: enter.Plan, guest: GuestCode, cells: Cells) -> None:
     """Bring the code that every worker runs to one place."""
-    codes = layout.code_run_by(lambda: _rehearse(plan, cells, times=1))
-    for kind in (_Server, Worker):
+    codes = layout.code_run_by(lambda: _rehearse(plan, guest, cells, times=1))
+    for kind in (_Server, guest.Worker):
         codes |= {method.__code__ for method in vars(kind).values() if isinstance(method, types.FunctionType)}
     codes |= {launch.Launcher.start.__code__, Launching._started.__code__}
     layout.start_afresh()
     layout.lay_together(codes)
 
 
-def _rehearse(plan: enter.Plan, cells: CellRunner, *, times: int = _REHEARSALS) -> None:
+def _rehearse(plan: enter.Plan, guest: GuestCode, cells: Cells, *, times: int = _REHEARSALS) -> None:
     """Go through what a worker does, without effect, until the interpreter has settled on how to do it."""
     entry = enter.Entry(
         plan=plan,
@@ -117,17 +113,17 @@ def _rehearse(plan: enter.Plan, cells: CellRunner, *, times: int = _REHEARSALS) 
             enter.enter(entry)
             rlimits.set_for_run(cpu_s=1.0, memory_bytes=1, held_bytes=0)
         cells.after_fork()
-        _go_through(cells)
-        tracing.rehearse()
+        _go_through(guest, cells)
+        guest.rehearse_tracing()
 
 
-def _go_through(cells: CellRunner) -> None:
+def _go_through(guest: GuestCode, cells: Cells) -> None:
     """Carry out one order of our own, as `serve` would, and forget it."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        Wire(ours).send(_TRIAL)
+        guest.Wire(ours).send(_TRIAL)
         ours.shutdown(socket.SHUT_WR)
-        worker = Worker(
+        worker = guest.Worker(
             theirs,
             cells=cells,
             workdir=".",
@@ -151,9 +147,10 @@ def _refuse_threads() -> None:
 
 
 class _Server:
-    def __init__(self, control: socket.socket, plan: enter.Plan, cells: CellRunner) -> None:
+    def __init__(self, control: socket.socket, plan: enter.Plan, guest: GuestCode, cells: Cells) -> None:
         self._control = control
         self._plan = plan
+        self._guest = guest
         self._cells = cells
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
@@ -179,7 +176,7 @@ class _Server:
         self._last_words: dict[Keeper, dict[str, Any]] = {}
         self._entries: dict[int, launch.Entry] = {}
         self._launchings: dict[int, Launching] = {}
-        self._blank: dict[int, Worker] = {}
+        self._blank: dict[int, GuestWorker] = {}
         for keepers in self._sets():
             self._blank[keepers.shift] = self._blank_worker(keepers)
 
@@ -528,7 +525,7 @@ class _Server:
                 os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
                 enter.enter(entry)
                 if not order["hurried"]:
-                    _go_through(self._cells)
+                    _go_through(self._guest, self._cells)
                 _connect(out, 1)
                 _connect(err, 2)
                 worker = self._worker(sock, entry, order)
@@ -540,7 +537,7 @@ class _Server:
         finally:
             _exit(status)
 
-    def _blank_worker(self, keepers: Keepers) -> Worker:
+    def _blank_worker(self, keepers: Keepers) -> GuestWorker:
         """What will be the worker in each process that a launcher makes, where its socket has a certain number."""
         number = Slot.SOCKET + keepers.shift
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -567,10 +564,10 @@ class _Server:
                     os.chdir(rootfs.WORKDIR)
                     _connect(os.open("/dev/null", os.O_RDONLY), 0)
                     worker.can_be_copied(program.park)
-                    start_keys()
+                    self._guest.start_keys()
                     self._set_limits(order["cpu_s"], order["memory_bytes"])
                 if not order["hurried"]:
-                    _go_through(self._cells)
+                    _go_through(self._guest, self._cells)
                 worker.attach()
                 _connect(Slot.OUT + shift, 1)
                 _connect(Slot.ERR + shift, 2)
@@ -585,7 +582,7 @@ class _Server:
         finally:
             _exit(status)
 
-    def _worker(self, sock: socket.socket, entry: enter.Entry, order: dict[str, Any]) -> Worker:
+    def _worker(self, sock: socket.socket, entry: enter.Entry, order: dict[str, Any]) -> GuestWorker:
         self._set_limits(order["cpu_s"], order["memory_bytes"])
         worker = self._new_worker(sock, entry.workdir, order["environ"].get("TMPDIR", "/tmp"))
         handed = [os.open(entry.workdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
@@ -594,8 +591,8 @@ class _Server:
         self._introduce(worker, order, handed, is_limited=False)
         return worker
 
-    def _new_worker(self, sock: socket.socket, workdir: str, temporary: str) -> Worker:
-        return Worker(
+    def _new_worker(self, sock: socket.socket, workdir: str, temporary: str) -> GuestWorker:
+        return self._guest.Worker(
             sock,
             cells=self._cells,
             workdir=workdir,
@@ -606,7 +603,7 @@ class _Server:
             apart=enter.ruleset_apart(self._plan),
         )
 
-    def _introduce(self, worker: Worker, order: dict[str, Any], handed: list[int], *, is_limited: bool) -> None:
+    def _introduce(self, worker: GuestWorker, order: dict[str, Any], handed: list[int], *, is_limited: bool) -> None:
         """Make ready for the first order, and tell the host. Closes what is handed over.
 
         Args:
