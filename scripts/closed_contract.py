@@ -31,9 +31,9 @@ class ClosedContract(Contract):
 
     type_name = "closed"
 
-    modules = fields.ListField(subfield=fields.StringField())
-    packages = fields.ListField(subfield=fields.StringField(), required=False, default=[])
-    ignore_imports = fields.SetField(subfield=fields.ImportExpressionField(), required=False, default=set())
+    modules: Any = fields.ListField(subfield=fields.StringField())
+    packages: Any = fields.ListField(subfield=fields.StringField(), required=False, default=[])
+    ignore_imports: Any = fields.SetField(subfield=fields.ImportExpressionField(), required=False, default=set())
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Return the imports that cross the border; none may."""
