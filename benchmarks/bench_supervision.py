@@ -41,9 +41,9 @@ from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems.reading import read
 from groundbox.dataset.program_runner import Request, SandboxRunner
-from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.schema import Call
+from groundbox.trace_options import TraceOptions
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _BLOCK = 20

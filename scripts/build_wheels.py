@@ -36,10 +36,11 @@ from typing import NamedTuple
 
 from groundbox.errors import EnvironmentFailed, InvalidArgument
 from groundbox.guest.trace.native import build as native
-from groundbox.sandbox.environments import interpreter, prebuilt
+from groundbox.sandbox.environments import interpreter
+from groundbox.trace import prebuilt
 
 ROOT = Path(__file__).resolve().parents[1]
-IN_WHEEL = "groundbox/sandbox/environments/tracers"
+IN_WHEEL = "groundbox/trace/tracers"
 MACHINES = {62: ("x86_64", "-march=x86-64"), 183: ("aarch64", "-march=armv8-a")}
 """By the number in an ELF header: the name in a wheel's tag, and the instructions that every such machine has."""
 OLDEST_GLIBC = (2, 17)

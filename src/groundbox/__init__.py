@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from groundbox.sandbox.branching import Checkpoint
     from groundbox.sandbox.portal import Sandbox, run, run_async
     from groundbox.sandbox.sandbox import AsyncSandbox
-    from groundbox.trace.record.options import TraceOptions
+    from groundbox.trace_options import TraceOptions
 
     __version__: str
 
@@ -56,7 +56,7 @@ _HOME = {
     "run": "sandbox.portal",
     "run_async": "sandbox.portal",
     "AsyncSandbox": "sandbox.sandbox",
-    "TraceOptions": "trace.record.options",
+    "TraceOptions": "trace_options",
     "load_ipython_extension": "notebook",
     "unload_ipython_extension": "notebook",
 }

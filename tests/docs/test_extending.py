@@ -40,9 +40,10 @@ def test_an_example_is_one_file_and_one_test(tmp_path, added, test):
     (named / "METADATA").write_text("Metadata-Version: 2.1\nName: example\nVersion: 1\n", encoding="utf-8")
     if file.parent == plugins:
         name, _, kind = file.stem.partition("_")
-        entry = {"runtime": f"[groundbox.runtimes]\n{name} = {file.stem}\n"}.get(
-            kind, f"[groundbox.protocols]\n{name} = {file.stem}:PROTOCOL\n"
-        )
+        entry = {
+            "runtime": f"[groundbox.runtimes]\n{name} = {file.stem}\n",
+            "tracer": f"[groundbox.tracers]\n{name} = {file.stem}\n",
+        }.get(kind, f"[groundbox.protocols]\n{name} = {file.stem}:PROTOCOL\n")
         (named / "entry_points.txt").write_text(entry, encoding="utf-8")
     (tests / "conftest.py").write_text(PACKAGES.format(added=str(tree)), encoding="utf-8")
     (tests / Path(test[0]).name).write_text(test[1], encoding="utf-8")
@@ -58,5 +59,5 @@ def test_an_example_is_one_file_and_one_test(tmp_path, added, test):
 def test_there_is_an_example_of_each_kind():
     headings = re.findall(r"^## (.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
-    assert headings == ["A dataset task", "An SQL rule", "A language", "A protocol", "An adapter"]
+    assert headings == ["A dataset task", "An SQL rule", "A language", "A protocol", "A tracer", "An adapter"]
     assert len(examples()) == len(headings)

@@ -13,7 +13,7 @@ from groundbox import Limits, Network, Outcome, Sandbox
 from groundbox.sandbox import descriptors
 from groundbox.sandbox.descriptors import GuestSocket
 from groundbox.testing.heartbeat import MOST_S
-from groundbox.trace.record.options import TraceOptions
+from groundbox.trace_options import TraceOptions
 
 # It is strict with waiting, which any other test beside it would make longer.
 pytestmark = pytest.mark.alone

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 DIFFERENTIAL = ROOT / "tests/guest/trace/differential.py"
-TRACERS = "groundbox/sandbox/environments/tracers/"
+TRACERS = "groundbox/trace/tracers/"
 PROGRAM = """
 class Part:
     def __init__(self, size):
@@ -175,6 +175,15 @@ def test_the_platform_wheel_is_the_pure_one_with_tracers(built):
         assert f"\nRoot-Is-Purelib: false\nTag: py3-{tag}\n" in platform.read(about).decode()
         assert rows(platform) == {**expected, about.replace("WHEEL", "RECORD"): ("", "")}
         assert len(added) == len(native.VERSIONS) - len(built.left_out) + 1
+
+
+def test_the_wheels_say_where_the_tracer_is_found(built):
+    for name in (built.pure, built.platform):
+        with zipfile.ZipFile(io.BytesIO(built.files[name])) as wheel:
+            facts = next(each for each in wheel.namelist() if each.endswith(".dist-info/entry_points.txt"))
+            lines = wheel.read(facts).decode().splitlines()
+        at = lines.index("[groundbox.tracers]")
+        assert lines[at + 1] == "groundbox = groundbox.trace.recorder"
 
 
 def test_no_path_of_this_machine_is_in_a_wheel(built):

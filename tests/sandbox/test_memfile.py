@@ -9,7 +9,8 @@ import os
 import pytest
 
 import groundbox as gb
-from groundbox.sandbox import memfile, traces
+from groundbox.sandbox import memfile
+from groundbox.trace import recorder
 
 
 def in_memory():
@@ -114,10 +115,10 @@ def test_the_memory_of_a_trace_that_cannot_be_sealed_is_closed(monkeypatch):
     def fail(*_):
         raise OSError(errno.EBUSY, "not now")
 
-    monkeypatch.setattr(traces, "fcntl", Fcntl(fail))
+    monkeypatch.setattr(recorder, "fcntl", Fcntl(fail))
     before = in_memory()
 
     with pytest.raises(OSError, match="not now"):
-        traces.TraceMemory(gb.TraceOptions())
+        recorder.memory(gb.TraceOptions())
 
     assert in_memory() <= before

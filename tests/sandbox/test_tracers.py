@@ -1,20 +1,27 @@
 """Which native tracer an environment gets: a prebuilt one that fits, else one compiled here, else none; and why."""
 
 import asyncio
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+import groundbox as gb
+from groundbox import tracer as tracers
 from groundbox.cli.doctor import _environment
 from groundbox.guest.trace.native import build as native
 from groundbox.sandbox import catalog, environments
 from groundbox.sandbox.engine import Setup, current
-from groundbox.sandbox.environments import prebuilt, tracer
+from groundbox.sandbox.environments import tracer
+from groundbox.trace import native as natives
+from groundbox.trace import prebuilt, recorder
+from groundbox.tracer import Native, Origin, TracedRun
 
 PYTHON = Path(sys._base_executable)  # type: ignore[attr-defined]  # typeshed has it not
 WITH_COMPILER = os.environ["PATH"]
@@ -162,7 +169,7 @@ def test_without_both_it_is_told_why_and_what_to_do(environment):
 def test_an_environment_of_an_older_groundbox_gets_it_when_a_trace_is_asked_for(environment, request):
     made = environment()
     before = tracer.for_a_trace(made)
-    (tracer._folder(made) / "told.json").unlink()
+    (natives._folder(made, tracer.folder()) / "told.json").unlink()
     came_with_it = request.getfixturevalue("came_with_it")
 
     assert before is None
@@ -186,7 +193,7 @@ def test_what_did_not_fit_is_not_tried_for_every_trace(came_with_it, environment
 def test_what_failed_for_a_reason_that_passes_is_tried_again(came_with_it, environment, monkeypatch):
     monkeypatch.setattr(prebuilt, "_WITHIN_S", 0)
     made = environment()
-    told = tracer._folder(made) / "told.json"
+    told = natives._folder(made, tracer.folder()) / "told.json"
 
     assert tracer.for_a_trace(made) is None
     assert not told.exists()
@@ -212,3 +219,125 @@ def test_the_loop_goes_on_while_one_is_taken_for_two_callers(monkeypatch):
 
     assert calls == [("default", True)]
     assert [recipe.tracer for recipe in recipes] == ["", ""]
+
+
+class Fake:
+    """A tracer of another package: it has no native part, and its traces are the bytes that the guest wrote."""
+
+    def __init__(self):
+        self.asked, self.memories = [], []
+
+    def for_environment(self, environment, folder, *, effort):
+        self.asked.append((environment.name, folder, effort))
+        return Native(None, Origin(None, ("it needs none",)))
+
+    def memory(self, options):
+        self.memories.append(FakeMemory())
+        return self.memories[-1]
+
+    def read(self, memory, run):
+        return FakeTrace(os.pread(memory.copy, 1 << 20, 8), run)
+
+    def loads(self, data, core=None):
+        return FakeTrace(data, None)
+
+
+class FakeMemory:
+    def __init__(self):
+        self.descriptor = os.memfd_create("fake")
+        self.copy = os.dup(self.descriptor)
+        os.ftruncate(self.descriptor, 1 << 20)
+
+    def order(self):
+        return {"soft_events": 100, "max_events": 100, "core": "plain"}
+
+    def is_large(self):
+        return False
+
+
+class FakeTrace(NamedTuple):
+    body: bytes
+    run: TracedRun | None
+
+    def summary(self):
+        return {"bytes": len(self.body)}
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    """Installs a package with a tracer, and chooses it."""
+    made = Fake()
+    monkeypatch.setitem(sys.modules, "their_tracer", made)
+    facts = tmp_path / "their_tracer-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: their-tracer\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text(f"[{tracers.ENTRY_POINTS}]\ntheirs = their_tracer\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv(tracers.CHOSEN_BY, "theirs")
+    tracers._loaded.cache_clear()
+    yield made
+    tracers._loaded.cache_clear()
+
+
+def test_another_package_brings_its_own_tracer(fake):
+    with gb.Sandbox(profile="bare", hash_seed=5) as box:
+        execution = box.run("s = 0\nfor i in range(3):\n    s += i", trace=True)
+
+    records = [json.loads(line) for line in execution.trace.body.rstrip(b"\0").splitlines()]
+    assert execution.outcome is gb.Outcome.OK
+    assert {"line", "end"} <= {record["k"] for record in records}
+    assert execution.trace.run._replace(python="", source="", why="") == TracedRun(
+        source="", filename="main.py", mode="cell", call=None, args=(), kwargs={}, python="", hash_seed=5,
+        outcome="ok", why="", core="plain",
+    )  # fmt: skip
+    assert fake.asked == [("default", tracer.folder(), "copy")]
+    assert execution.to_dict()["trace"] == {"bytes": len(execution.trace.body)}
+
+
+def test_what_an_environment_is_told_of_its_tracer_comes_from_the_tracer(fake):
+    made = environments.get("default")
+
+    assert tracer.standing(made) == (None, ("it needs none",))
+    assert (tracer.find(made), tracer.ensure(made)) == (None, None)
+    assert [effort for _, _, effort in fake.asked] == ["find", "find", "build"]
+
+
+def test_an_unknown_tracer_is_refused_before_the_program_runs(monkeypatch):
+    monkeypatch.setenv(tracers.CHOSEN_BY, "nobodys")
+
+    with pytest.raises(gb.InvalidArgument, match="trace: there is no tracer 'nobodys'; installed are groundbox"):
+        gb.run("1", trace=True)
+
+
+def test_groundboxs_own_tracer_is_found_by_its_entry_point():
+    own: tracers.Tracer = recorder
+
+    assert tracers.find() is own
+
+
+def test_a_checkout_has_its_tracer_whatever_its_metadata_say(tmp_path):
+    """Those of an editable installation are as old as it is."""
+    program = "from groundbox import tracer; print(tracer.find().__name__)"
+    command = [sys.executable, "-S", "-c", program]  # without site-packages there is no metadata
+    root = Path(tracers.__file__).parents[1]
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for name in ("msgspec",):
+        (packages / name).symlink_to(Path(importlib.util.find_spec(name).origin).parent)
+
+    found = subprocess.run(
+        command, env={"PYTHONPATH": f"{root}:{packages}"}, capture_output=True, text=True, check=False
+    )
+
+    assert found.stdout == "groundbox.trace.recorder\n", found.stderr
+
+
+def test_a_trace_in_a_sandbox_that_began_without_one_has_the_native_tracer():
+    if tracer.find(environments.get("default")) is None:
+        pytest.skip("the environment has no native tracer")
+    with gb.Sandbox(profile="bare") as box:
+        box.run("x = 1")
+        execution = box.run("x += 1", trace=gb.TraceOptions(core="native"))
+        script = box.run("print(2)", mode="script", trace=gb.TraceOptions(core="native"))
+
+    assert (execution.trace.core, script.trace.core) == ("native", "native")

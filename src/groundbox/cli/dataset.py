@@ -33,7 +33,7 @@ from groundbox.dataset.tasks.registry import TASKS
 from groundbox.dataset.translation import prompts
 from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.errors import GroundboxError, InvalidArgument
-from groundbox.trace.record.options import TraceOptions
+from groundbox.trace_options import TraceOptions
 
 DIFFERS = 1
 _IN_PROSE = {

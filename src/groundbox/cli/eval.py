@@ -182,7 +182,7 @@ class _ModelRun:
         from groundbox.learn.evaluation.model import Tools, evaluate
         from groundbox.learn.evaluation.results import opened
         from groundbox.learn.evaluation.suites import Means
-        from groundbox.trace.record.options import TraceOptions
+        from groundbox.trace_options import TraceOptions
 
         limits, options = _options_of(self.asked)
         progress = Line(sys.stderr) if sys.stderr.isatty() else Progress()

@@ -22,11 +22,11 @@ from groundbox.errors import GroundboxError
 from groundbox.execution import Execution
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.trace.record.errors import InvalidTrace
-from groundbox.trace.record.options import MOST_BYTES, MOST_EVENTS, TraceOptions
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.show.forms import FORMS
 from groundbox.trace.show.page import html
 from groundbox.trace.show.terminal import terminal
+from groundbox.trace_options import MOST_BYTES, MOST_EVENTS, TraceOptions
 
 GUEST_FAILED: Final = 1
 MADE_BEFORE: Final = ".jsonl"

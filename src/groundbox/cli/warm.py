@@ -173,12 +173,12 @@ class _Fetching:
 
 
 def _with_trace(link: engines.Link, execution: Execution) -> Execution:
-    from groundbox.trace.record.reading import Trace
+    from groundbox import tracer
 
     status, body = link.ask("GET", f"/v1/executions/{execution.execution_id}/trace")
     if status >= 400:
         return execution
-    return dataclasses.replace(execution, trace=Trace.loads(body))
+    return dataclasses.replace(execution, trace=tracer.find().loads(body))
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from groundbox.dataset.problems.reading import FORMATS
 from groundbox.dataset.selection import Shares, Taste
 from groundbox.dataset.tasks.registry import TASKS
 from groundbox.errors import InvalidArgument
-from groundbox.trace.record.options import TraceOptions
+from groundbox.trace_options import TraceOptions
 
 VERSION: Final = 3
 """Of what a build writes; parts of another version are not mixed in."""

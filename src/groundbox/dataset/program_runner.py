@@ -18,8 +18,8 @@ from groundbox.guest.python import chance
 from groundbox.limits import KiB, Limits, MiB
 from groundbox.sandbox.portal import run_async
 from groundbox.sandbox.sandbox import AsyncSandbox
-from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
+from groundbox.trace_options import TraceOptions
 from groundbox.values.codec import RESULT_MIME
 from groundbox.values.literals import text_of
 

@@ -32,8 +32,8 @@ from groundbox.dataset.selection import SPLITS
 from groundbox.dataset.tasks.checking import answer_of, right_by_running
 from groundbox.dataset.tasks.task import guess_name
 from groundbox.errors import InvalidArgument
-from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
+from groundbox.trace_options import TraceOptions
 
 STAGE: Final = "verify"
 _SHARD_ITEMS: Final = 16

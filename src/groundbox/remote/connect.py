@@ -189,10 +189,10 @@ class Connection:
         execution = execution_of(told, self._fetch)
         if not traced or told.get("trace") is None:
             return execution
-        from groundbox.trace.record.reading import Trace
+        from groundbox import tracer
 
         reply = await self.ask("GET", f"/v1/executions/{execution.execution_id}/trace")
-        trace = await asyncio.to_thread(Trace.loads, reply.body, told["trace"].get("core"))
+        trace = await asyncio.to_thread(tracer.find().loads, reply.body, told["trace"].get("core"))
         return dataclasses.replace(execution, trace=trace)
 
     def _fetch(self, execution_id: str) -> Fetch:

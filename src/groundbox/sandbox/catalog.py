@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from groundbox.sandbox import environments, languages
-from groundbox.sandbox.environments import tracer
+from groundbox.sandbox.environments import store, tracer
 from groundbox.sandbox.profiles import RESIDENTS
+
+if TYPE_CHECKING:
+    from groundbox.sandbox.template import Recipe
 
 GUEST: Final = "groundbox.guest.entry"
 TRACER: Final = "groundbox.guest.trace.tracer"
@@ -37,9 +40,9 @@ def lease(found: environments.Environment) -> AbstractContextManager[object]:
     return environments.lease(found)
 
 
-def native_tracer(found: environments.Environment) -> Path | None:
-    """Return the file of the environment's native tracer if there is one."""
-    return tracer.find(found)
+def native_folder() -> Path:
+    """Return the folder of the native tracers of all environments. Guests can read it if there is one."""
+    return tracer.folder()
 
 
 def prepare_tracer(found: environments.Environment) -> Path | None:
@@ -57,3 +60,12 @@ def resident(language: str) -> Mapping[str, Any]:
     """Return the order that starts the waiting process of a language."""
     order: Mapping[str, Any] = languages.optional(languages.find(language), "resident")()
     return order
+
+
+def native_tracer(recipe: Recipe) -> str:
+    """Return the file of the native tracer that guests of this recipe can load, or ""."""
+    if TRACER in recipe.modules:
+        return recipe.tracer
+    if str(tracer.folder()) not in recipe.readable:
+        return ""
+    return str(tracer.find(store.read(Path(recipe.environment))) or "")

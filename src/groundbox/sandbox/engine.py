@@ -149,8 +149,8 @@ class Catalog(Protocol[E]):
     def lease(self, found: E, /) -> contextlib.AbstractContextManager[object]:
         """Keep this version on disk until the context is left."""
 
-    def native_tracer(self, found: E, /) -> Path | None:
-        """Return the file of the environment's native tracer if there is one."""
+    def native_folder(self) -> Path:
+        """Return the folder of all native tracers, for guests whose template is started without one."""
 
     def prepare_tracer(self, found: E, /) -> Path | None:
         """Return the file of the native tracer, made ready first if that is possible. Called in a thread."""
@@ -363,16 +363,19 @@ class Engine:
         if environment.path not in self._leases:
             self._leases[environment.path] = contextlib.ExitStack()
             self._leases[environment.path].enter_context(catalog.lease(environment))
-        native = await self._tracer(environment, catalog) if setup.traced else catalog.native_tracer(environment)
+        native = await self._tracer(environment, catalog) if setup.traced else None
+        shown = native.parent if native else catalog.native_folder()
+        has_native = native is not None if setup.traced else shown.is_dir()
         profile = "bare" if setup.profile in RESIDENTS else setup.profile
         science = profile == "science"
         present = environment.import_names
         modules = [catalog.TRACER] if setup.traced else []
         modules += [m for m in PROFILES[profile].split() if m.split(".")[0] in present or _standard(m)]
         return Recipe(
+            environment=str(environment.path.parent),
             python=str(environment.python),
             guest=catalog.GUEST,
-            readable=(*map(str, environment.readable_roots()), *([str(native.parent)] if native else [])),
+            readable=(*map(str, environment.readable_roots()), *([str(shown)] if has_native else [])),
             caches=str(environment.caches),
             modules=tuple(modules),
             heap_bytes=_HEAP_BYTES[profile],

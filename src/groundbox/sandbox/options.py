@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from groundbox.network import Network
     from groundbox.sandbox.bridge.tools import Grant
     from groundbox.sandbox.languages import Mode
-    from groundbox.trace.record.options import TraceOptions
+    from groundbox.trace_options import TraceOptions
 
 Restart = Literal["auto", "never"]
 Rollback = Literal["on_error"]

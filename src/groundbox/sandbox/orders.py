@@ -18,7 +18,7 @@ from groundbox.sandbox.report import GRACE_S, Calls, Listener, Order
 
 if TYPE_CHECKING:
     from groundbox.sandbox.bridge.session import Session
-    from groundbox.sandbox.traces import TraceMemory
+    from groundbox.tracer import TraceMemory
 
 _PROCESS_GRACE_S: Final = 2.0  # the worker itself ends who does not heed the interrupt, and has to get its turn for it
 
@@ -45,6 +45,7 @@ def ordered(
     listener: Listener | None,
     memory: TraceMemory | None,
     brought: bytes | None,
+    native: str = "",
     session: Session | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[Ordered]:
@@ -54,6 +55,7 @@ def ordered(
         frame: What the runtime ordered; it is added to.
         memory: Where the trace goes. It is closed at the end.
         brought: What the host has for the guest.
+        native: The file of the native tracer, or "".
         session: Serves its tool calls.
         environ: Variables of all programs of the sandbox; the worker takes them with its first order.
     """
@@ -71,7 +73,7 @@ def ordered(
         if program.stdin is not None:
             hold(sealed(program.stdin))
         if memory is not None:
-            frame["trace"] = memory.order()
+            frame["trace"] = {**memory.order(), "native": native}
             descriptors.append(memory.descriptor)
         if brought is not None:
             frame["given"] = True

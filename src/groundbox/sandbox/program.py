@@ -10,7 +10,7 @@ from groundbox.errors import InvalidArgument
 from groundbox.sandbox import languages
 from groundbox.sandbox.languages import MOST_SOURCE_BYTES
 from groundbox.sandbox.options import LANGUAGE
-from groundbox.trace.record.options import TraceOptions
+from groundbox.trace_options import TraceOptions
 
 
 def checked(

@@ -9,7 +9,6 @@ import functools
 import hashlib
 import os
 import time
-import types
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
@@ -64,14 +63,13 @@ from groundbox.sandbox.variables import checked_variables
 from groundbox.sandbox.workdir import Collected, MadeFile, Workdir
 from groundbox.sandbox.worker import Worker
 from groundbox.suggestions import refuse_unknown
-from groundbox.trace.record.options import TraceOptions
+from groundbox.trace_options import TraceOptions
 
 if TYPE_CHECKING:
     from groundbox.sandbox.bridge.bridge import Bridge
     from groundbox.sandbox.bridge.session import Session
     from groundbox.sandbox.bridge.tools import Grant
-    from groundbox.sandbox.traces import TraceMemory
-    from groundbox.trace.record.reading import Trace
+    from groundbox.tracer import TraceMemory, Tracer
 
 T = TypeVar("T")
 
@@ -531,14 +529,15 @@ class AsyncSandbox:
             revived = None if self._loan is None and self._lost is None else await self._revived(restart)
             profile = self._profile or languages.profile_for(language, program.source, program.mode)
             loan = await self._borrow_with_aide(profile, traced=recorded is not None, last=last)
-            if recorded is not None and recorded.core == "native" and not loan.template.recipe.tracer:
+            native = "" if recorded is None else catalog.native_tracer(loan.template.recipe)
+            if recorded is not None and recorded.core == "native" and not native:
                 raise _no_tracer(self._environment)
             before = None if last else await self._branches.before_run()
             wall_s = limits.wall_s if wall_s is None else wall_s
             ahead, ahead_s = await self._host_work.run(runtime, program, wall_s)
             if ahead is not None and wall_s is not None:
                 wall_s = max(_HAND_OVER_S, wall_s - ahead_s)
-            memory = None if recorded is None else _traces().TraceMemory(recorded)
+            memory = None if recorded is None else _tracer().memory(recorded)
             brought = None if ahead is None else ahead.data
             try:
                 session = self._session(loan, frame)
@@ -555,6 +554,7 @@ class AsyncSandbox:
                 loan=loan,
                 listener=listener,
                 memory=memory,
+                native=native,
                 brought=brought,
                 session=session,
                 environ=self.environ,
@@ -626,18 +626,26 @@ class AsyncSandbox:
 
     async def _trace(
         self, memory: TraceMemory, program: languages.Program, report: Report, execution: Execution
-    ) -> Trace:
+    ) -> Any:
+        from groundbox.tracer import TracedRun
+
         assert self._python is not None
-        facts: dict[str, Any] = {
-            "python": self._python,
-            "hash_seed": self._hash_seed,
-            "outcome": execution.outcome,
-            "why": execution.error.message if execution.error else "",
-            "core": report.done.core if report.done else "",
-        }
+        run = TracedRun(
+            source=program.source,
+            filename=program.filename,
+            mode=program.mode,
+            call=program.call,
+            args=program.args,
+            kwargs=program.kwargs,
+            python=self._python,
+            hash_seed=self._hash_seed,
+            outcome=execution.outcome.value,
+            why=execution.error.message if execution.error else "",
+            core=report.done.core if report.done else "",
+        )
         if not memory.is_large():
-            return cast("Trace", _traces().read(memory, program, **facts))
-        return cast("Trace", await decoded_trace(functools.partial(_traces().read, memory, program, **facts)))
+            return _tracer().read(memory, run)
+        return await decoded_trace(_tracer().read, memory, run)
 
     async def _result(
         self,
@@ -926,8 +934,8 @@ def _no_tracer(name: str) -> TracerMissing:
     return TracerMissing(name, "; ".join(tracer.standing(environments.get(name)).passed_over) or "it is not ready")
 
 
-def _traces() -> types.ModuleType:
-    """Only a traced run pays for the import of what reads traces."""
-    from groundbox.sandbox import traces
+def _tracer() -> Tracer:
+    """Return the tracer that is installed. Only a traced run pays for its import."""
+    from groundbox import tracer
 
-    return traces
+    return tracer.find()

@@ -47,14 +47,16 @@ class Recipe:
     """What a template is made of. Equal recipes make interchangeable templates.
 
     Attributes:
+        environment: Folder of the environment's version.
         python: The environment's interpreter.
         guest: Module whose code the workers run, with what `template.guest_code.GuestCode` lists.
         modules: Imported before the first fork.
         heap_bytes: About what the imports will take of the interpreter's own heap.
         hash_seed: PYTHONHASHSEED, or None for one that the interpreter draws.
-        tracer: File of the native tracer for this interpreter; empty when there is none.
+        tracer: File of the native tracer that is loaded before the first fork; empty if none is.
     """
 
+    environment: str
     python: str
     guest: str
     readable: tuple[str, ...]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 NATIVE = ""
-"""File of the native tracer, or nothing; the template sets it."""
+"""File of the native tracer that the template has loaded, or nothing; an order of a run may name another."""
 
 _TRACER: Final = "groundbox.guest.trace.tracer"
 _PROT_READ_WRITE: Final = 3
@@ -46,6 +46,7 @@ class Tracing:
         """Takes ownership of the descriptor."""
         self.core = ""
         self._options = dict(options)
+        self._native = self._options.pop("native", "") or NATIVE
         self._size = os.fstat(descriptor).st_size
         address = _LIBC.mmap(None, self._size, _PROT_READ_WRITE, _MAP_SHARED, descriptor, 0)
         os.close(descriptor)
@@ -58,7 +59,7 @@ class Tracing:
         """Record what the module code of `source`, and all code within it, does from now on in any thread."""
         from ..trace import tracer
 
-        tracer.NATIVE = NATIVE
+        tracer.NATIVE = self._native
         memory = (ctypes.c_char * self._size).from_address(self._address)
         self._recording = tracer.start(code, source, memoryview(memory).cast("B"), **self._options)
         self.core = self._recording.core

@@ -40,7 +40,7 @@ from groundbox.learn.evaluation.suites import (
     no_question,
     source_of,
 )
-from groundbox.trace.record.options import TraceOptions
+from groundbox.trace_options import TraceOptions
 from groundbox.values import literals
 
 _OF_OTHER_RUNS: Final = frozenset({"input", "repair"})

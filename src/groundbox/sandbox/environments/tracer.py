@@ -1,155 +1,39 @@
-"""The native tracer for an environment's interpreter: one that came with groundbox, else one compiled here, once.
+"""The native tracer of an environment, by the tracer that is installed, in the folder that guests can read.
 
-    $GROUNDBOX_HOME/tracers/KEY/_groundbox_tracer.cpython-313-x86_64-linux-gnu.so
-                               /told.json
-
-KEY is a digest of the tracer's C sources and the interpreter's version and binary interface, so that no tracer is
-loaded into an interpreter that it was not made for, or by a groundbox that knows another one.
-A prebuilt one is copied there, because guests see that folder wherever groundbox is installed.
-It is compiled when an environment is made, never when a program runs. Without it the plain tracer in Python is used,
+It is made ready when an environment is made, never when a program runs. Without it the plain tracer in Python is used,
 which is slow and folds nothing, so that traces of long runs end at their limits; `groundbox environment list` tells
 which, and `groundbox doctor` why.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import json
-import os
-import tempfile
-import threading
 from pathlib import Path
-from typing import Final, NamedTuple
 
-from groundbox.guest.trace.native import build as native
-from groundbox.sandbox.environments import prebuilt
+from groundbox import tracer
 from groundbox.sandbox.environments.store import Environment, data_home
-
-PREBUILT: Final = "prebuilt"
-COMPILED: Final = "compiled"
-_TOLD: Final = "told.json"
-_NOT_YET: Final = "none was made ready yet; `groundbox environment create` or `update` does"
-
-_TAKING: Final[dict[Path, threading.Lock]] = {}
+from groundbox.tracer import Origin
 
 
-class Standing(NamedTuple):
-    """Where an environment's native tracer is from, and why from there.
-
-    Attributes:
-        origin: "prebuilt" (it came with groundbox), "compiled" (here), or None: there is none.
-        passed_over: Why what would have been taken before was not, in the order of trying.
-    """
-
-    origin: str | None
-    passed_over: tuple[str, ...]
-
-    @property
-    def words(self) -> str:
-        why = "; ".join(self.passed_over)
-        if self.origin is None:
-            return f"no native tracer: {why}"
-        return f"native tracer {self.origin}" + (f" ({why})" if why else "")
+def folder() -> Path:
+    """Return the folder of the native tracers of all environments."""
+    return data_home() / "tracers"
 
 
 def find(environment: Environment) -> Path | None:
-    """The tracer that was made ready for this environment's interpreter."""
-    built = sorted(_folder(environment).glob("_groundbox_tracer*.so"))
-    return built[0] if built else None
+    """Return the native tracer that was made ready for this environment's interpreter."""
+    return tracer.find().for_environment(environment, folder(), effort="find").file
 
 
-def standing(environment: Environment) -> Standing:
-    """What the last attempt to make one ready came to."""
-    found = find(environment) is not None
-    told = _told(_folder(environment))
-    if told is None or found != (told.origin is not None):
-        # Before told.json was written, all were compiled.
-        return Standing(COMPILED, ()) if found else Standing(None, (_NOT_YET,))
-    return told
+def standing(environment: Environment) -> Origin:
+    """Return where the native tracer is from, or why there is none."""
+    return tracer.find().for_environment(environment, folder(), effort="find").origin
 
 
 def ensure(environment: Environment) -> Path | None:
-    """Makes one ready if there is none. A failure is kept for `standing`; traces work without it."""
-    if (found := find(environment)) is not None:
-        return found
-    folder = _made(environment)
-    passed_over: list[str] = []
-    passing = False
-    for origin, make in ((PREBUILT, prebuilt.take), (COMPILED, native.build)):
-        made = make(environment.python, folder)
-        if not isinstance(made, native.NotBuilt):
-            os.chmod(made, 0o755)
-            _tell(folder, Standing(origin, tuple(passed_over)))
-            return made
-        passed_over.append(made.reason)
-        passing |= made.passing
-    if passing:
-        (folder / _TOLD).unlink(missing_ok=True)
-    else:
-        _tell(folder, Standing(None, tuple(passed_over)))
-    return None
+    """Make a native tracer ready if there is none. `standing` explains a failure; traces work without it."""
+    return tracer.find().for_environment(environment, folder(), effort="build").file
 
 
 def for_a_trace(environment: Environment) -> Path | None:
-    """The one that is ready, else a prebuilt one, which takes a moment and no compiler.
-
-    So environments that were made by an older groundbox are traced by the newer one's tracer. What does not
-    fit is not tried again, and a data directory that cannot be written to is left as it is. Takes seconds, and waits
-    for another thread that does the same.
-    """
-    if (found := find(environment)) is not None or not prebuilt.FOLDER.is_dir():
-        return found
-    with _TAKING.setdefault(_folder(environment), threading.Lock()):
-        return find(environment) or _taken(environment)
-
-
-def _taken(environment: Environment) -> Path | None:
-    if _told(_folder(environment)) is not None:
-        return None
-    try:
-        folder = _made(environment)
-        made = prebuilt.take(environment.python, folder)
-        if isinstance(made, native.NotBuilt):
-            if not made.passing:
-                _tell(folder, Standing(None, (made.reason, _NOT_YET)))
-            return None
-        _tell(folder, Standing(PREBUILT, ()))
-    except OSError:
-        return None
-    return made
-
-
-def _made(environment: Environment) -> Path:
-    folder = _folder(environment)
-    folder.mkdir(parents=True, exist_ok=True)
-    os.chmod(folder, 0o755)
-    return folder
-
-
-def _tell(folder: Path, standing: Standing) -> None:
-    with tempfile.TemporaryDirectory(prefix=".told-", dir=folder) as scratch:
-        told = Path(scratch) / _TOLD
-        told.write_text(json.dumps(standing._asdict()), "utf-8")
-        os.chmod(told, 0o644)  # whoever uses the environment may ask
-        told.replace(folder / _TOLD)
-
-
-def _told(folder: Path) -> Standing | None:
-    try:
-        told = json.loads((folder / _TOLD).read_text("utf-8"))
-        return Standing(told["origin"], tuple(told["passed_over"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _folder(environment: Environment) -> Path:
-    return data_home() / "tracers" / _key(str(environment.base_prefix), environment.python_version)
-
-
-@functools.cache
-def _key(prefix: str, version: tuple[int, int, int]) -> str:
-    digest = hashlib.sha256(f"{prefix} {version}".encode())
-    for source in sorted([*native.SOURCES.glob("*.c"), *native.SOURCES.glob("*.h")]):
-        digest.update(source.read_bytes())
-    return f"{'.'.join(map(str, version))}-{digest.hexdigest()[:16]}"
+    """Return the native tracer, copied first if one came with groundbox. May take seconds, and needs no compiler."""
+    return tracer.find().for_environment(environment, folder(), effort="copy").file

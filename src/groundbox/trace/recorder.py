@@ -1,4 +1,4 @@
-"""The trace of one run, seen from the host: memory for a guest to write records to, and what is made of them.
+"""groundbox's own tracer (`groundbox.tracer.Tracer`): memory for a guest to write records to, and the trace of them.
 
 The memory has a fixed size, sealed, so that a guest can make neither it nor us grow, and is charged to the
 guest that fills it. Its first eight bytes count the bytes that hold whole records; all of it is a claim, copied
@@ -10,14 +10,15 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+from pathlib import Path
 from typing import Any, Final
 
-from groundbox.execution import Outcome
-from groundbox.sandbox import arguments
-from groundbox.sandbox.languages import Program
-from groundbox.trace.record.options import TraceOptions
+from groundbox.trace import native
 from groundbox.trace.record.reading import Trace, assemble
 from groundbox.trace.record.schema import Entry
+from groundbox.trace_options import TraceOptions
+from groundbox.tracer import Effort, Interpreter, Native, TracedRun, TraceMemory
+from groundbox.values import codec
 
 _COUNT: Final = struct.Struct("<Q")
 _TAGS: Final = [[tag] for tag in ("int", "float", "complex", "bytes", "tuple", "set", "frozenset", "dict")]
@@ -26,8 +27,8 @@ LARGE_BYTES: Final = 32 * 1024
 """More is decoded in a thread, so that other sandboxes do not wait."""
 
 
-class TraceMemory:
-    """The descriptor is the caller's to close."""
+class RecordMemory:
+    """Memory of a fixed size. Its descriptor is the caller's to close."""
 
     def __init__(self, options: TraceOptions) -> None:
         self.options = options
@@ -61,44 +62,44 @@ class TraceMemory:
         return int(min(count, self.options.max_bytes))
 
 
-def read(
-    memory: TraceMemory,
-    program: Program,
-    *,
-    python: str,
-    hash_seed: int | None,
-    outcome: Outcome,
-    why: str,
-    core: str,
-) -> Trace:
-    """The trace that these records make.
+def for_environment(environment: Interpreter, folder: Path, *, effort: Effort = "find") -> Native:
+    """Return the native tracer for an environment's interpreter (native.py)."""
+    return native.for_environment(environment, folder, effort=effort)
 
-    Args:
-        why: For an outcome that is neither ok nor error: what stopped the program.
-    """
-    call, options = program.call, memory.options
+
+def memory(options: TraceOptions) -> RecordMemory:
+    """Return new memory for the records of one run."""
+    return RecordMemory(options)
+
+
+def read(memory: TraceMemory, run: TracedRun) -> Trace:
+    """Return the trace that these records make."""
+    assert isinstance(memory, RecordMemory)
+    options = memory.options
     return assemble(
         memory.body(),
-        source=program.source,
-        filename=program.filename if program.mode != "cell" else "<cell>",
-        mode=program.mode,
-        entry=None if call is None else _entry(call, program),
-        python=python,
-        hash_seed=hash_seed,
+        source=run.source,
+        filename=run.filename if run.mode != "cell" else "<cell>",
+        mode=run.mode,
+        entry=None if run.call is None else _entry(run.call, run),
+        python=run.python,
+        hash_seed=run.hash_seed,
         limits={name: getattr(options, name) for name in ("soft_events", "max_events", "max_bytes")},
-        outcome=outcome.value,
-        why=why,
-        core=core,
+        outcome=run.outcome,
+        why=run.why,
+        core=run.core,
     )
 
 
-def _entry(call: str, program: Program) -> Entry:
-    args = [_told(arguments.encode("args", each)) for each in program.args]
-    return Entry(
-        call=call,
-        args=args,
-        kwargs={name: _told(arguments.encode("kwargs", each)) for name, each in program.kwargs.items()},
-    )
+def loads(data: bytes, core: str | None = None) -> Trace:
+    """Return the trace that `Trace.dumps` gave."""
+    return Trace.loads(data, core)
+
+
+def _entry(call: str, run: TracedRun) -> Entry:
+    args = [_told(codec.encode(each)) for each in run.args]
+    kwargs = {name: _told(codec.encode(each)) for name, each in run.kwargs.items()}
+    return Entry(call=call, args=args, kwargs=kwargs)
 
 
 def _told(encoded: Any) -> Any:
