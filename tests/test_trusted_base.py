@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
 OPTIONS = next(each for each in SETTINGS["contracts"] if each.get("id") == "trusted-base")
+PAGE = ROOT / "docs/security/trusted-base.md"
 SCRIPTS = {"groundbox.template.boot"}
 """Not importable: they do their work at once."""
 
@@ -144,3 +146,36 @@ def test_the_base_imports_by_name_only_what_the_host_has_named(graph):
         ("groundbox.template.warm", "importlib.import_module"),
     ]
     assert named == []
+
+
+def _sections():
+    """The sections of the page for reviewers: heading, lines that it claims, files of its table."""
+    text = PAGE.read_text()
+    for heading, claimed, body in re.findall(
+        r"^## (\d\. [^\n]*) \(([\d,]+) lines\)$(.*?)(?=^## |\Z)", text, re.M | re.S
+    ):
+        rows = re.findall(r"^\| (`[^|]*) \|", body, re.M)
+        yield (
+            heading,
+            int(claimed.replace(",", "")),
+            [name for row in rows for name in re.findall(r"`([^`]+\.py)`", row)],
+        )
+
+
+def test_the_page_for_reviewers_lists_the_files_of_the_contract(graph):
+    packages = ROOT / "src" / "groundbox"
+    base = {Path(importlib.util.find_spec(name).origin) for name in _base(graph)}
+    listed = [name for _, _, files in _sections() for name in files]
+
+    assert sorted(listed) == sorted(str(path.relative_to(packages)) for path in base)
+
+
+@pytest.mark.parametrize(("claimed", "files"), [pytest.param(*each[1:], id=each[0]) for each in _sections()])
+def test_the_page_for_reviewers_says_how_much_there_is_to_read(claimed, files):
+    lines = sum(len((ROOT / "src/groundbox" / name).read_text().splitlines()) for name in files)
+
+    assert claimed == pytest.approx(lines, rel=0.2), f"write {lines} lines, rounded"
+
+
+def test_the_page_for_reviewers_can_be_read_at_one_sitting():
+    assert len(re.findall(r"[\w'’./()-]+", PAGE.read_text())) <= 1200
