@@ -277,7 +277,8 @@ class Tools:
     """The tools, in one place.
 
     Attributes:
-        offered: Their descriptions, as `tools/list` has them. The method of a tool has its name, with `_` before it.
+        offered: Their descriptions, as `tools/list` has them.
+        methods: What carries out each of them, by its name.
     """
 
     offered: ClassVar[Sequence[Mapping[str, Any]]] = TOOLS
@@ -300,8 +301,7 @@ class Tools:
         """What a model can mend is a result with `isError`; what it cannot is an error of the protocol."""
         try:
             given = checked_arguments(name, arguments, self.offered)
-            method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{name}")
-            return await method(**given)
+            return await self.methods[name](self, **given)
         except MENDABLE as error:
             return text_result(f"Error: {without_settings(str(error))}", failed=True)
 
@@ -348,6 +348,13 @@ class Tools:
     async def _restart(self) -> dict[str, Any]:
         lost = await self._place.sandbox.restart()
         return text_result("The variables are gone." + _lost_files(lost))
+
+    methods: ClassVar[Mapping[str, Callable[..., Awaitable[dict[str, Any]]]]] = {
+        "run_code": _run_code,
+        "write_file": _write_file,
+        "read_file": _read_file,
+        "restart": _restart,
+    }
 
 
 def error_answer(identity: Any, error: RpcError) -> dict[str, Any]:

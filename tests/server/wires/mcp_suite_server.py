@@ -121,6 +121,20 @@ class SuiteTools(mcp.Tools):
     async def _json_schema_2020_12_tool(self, **given):
         return mcp.text_result(repr(given))
 
+    methods = {
+        "test_simple_text": _test_simple_text,
+        "test_image_content": _test_image_content,
+        "test_audio_content": _test_audio_content,
+        "test_embedded_resource": _test_embedded_resource,
+        "test_multiple_content_types": _test_multiple_content_types,
+        "test_error_handling": _test_error_handling,
+        "test_tool_with_progress": _test_tool_with_progress,
+        "test_streaming_elicitation": _test_streaming_elicitation,
+        "test_logging_tool": _test_logging_tool,
+        "greet": _greet,
+        "json_schema_2020_12_tool": _json_schema_2020_12_tool,
+    }
+
 
 if __name__ == "__main__":
     wire.routes = functools.partial(wire.routes, tools=SuiteTools)  # which the application asks for by this name

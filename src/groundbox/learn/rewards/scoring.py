@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
 
 from groundbox.dataset.executor import Executor, Listwise, Shard, WorkerDied
 from groundbox.dataset.problem import WORKER_DIED, Problem, Provenance
@@ -52,7 +52,7 @@ class Unit(NamedTuple):
     """Work on one completion. Two with the same key have the same reward.
 
     Attributes:
-        kind: Name of the method of `Scoring` that does it, without its underscore.
+        kind: A key of the table `_Court._rewards`.
         given: Its arguments.
     """
 
@@ -186,8 +186,7 @@ class _Court:
             Deadly: Whoever reads its steps dies of them.
             GroundboxError: A sandbox failed.
         """
-        found: float = await getattr(self, f"_{unit.kind}")(*unit.given)
-        return found
+        return await self._rewards[unit.kind](self, *unit.given)
 
     async def _tests(self, tests: Tests, program: str) -> float:
         verdict = await self._judge.judge(tests, program)
@@ -245,6 +244,15 @@ class _Court:
         if run not in runs or (runs[run].done() and runs[run].exception() is not None):
             runs[run] = asyncio.ensure_future(recorded(run, self._settings))
         return await asyncio.shield(runs[run])
+
+    _rewards: ClassVar[dict[str, Callable[..., Awaitable[float]]]] = {
+        "tests": _tests,
+        "cases": _cases,
+        "answer": _answer,
+        "call": _call,
+        "fact": _fact,
+        "steps": _steps,
+    }
 
 
 async def recorded(run: Run, settings: Settings) -> Trace | None:

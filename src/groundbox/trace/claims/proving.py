@@ -8,7 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from groundbox.trace.claims import english, holding
 from groundbox.trace.claims.data import ClaimsData, decode
@@ -148,8 +148,7 @@ class _Judge:
         """Return what the record says to a claim."""
         if claim.sentence != self._sentence:
             self._sentence, self._under = claim.sentence, {}
-        judge: Callable[[Claim], Judged] = getattr(self, f"_judge_{claim.kind}")
-        found = judge(claim)
+        found = self._judges[claim.kind](self, claim)
         if claim.kind is Kind.VALUE and isinstance(claim.subject, ast.Name):
             self._set_under(claim, claim.subject.id)
         # What is said of a case is no statement of the run; that it is so may still be seen (`Verdict.holds`).
@@ -419,6 +418,27 @@ class _Judge:
             return Judged(Status.SUPPORTED)
         self.misread.add(id(claim))
         return not_found(otherwise)
+
+    _judges: ClassVar[dict[Kind, Callable[[Any, Claim], Judged]]] = {
+        Kind.VALUE: _judge_value,
+        Kind.TEST: _judge_test,
+        Kind.RETURN: _judge_return,
+        Kind.INPUT: _judge_input,
+        Kind.CHANGE: _judge_change,
+        Kind.ADD: _judge_add,
+        Kind.REMOVE: _judge_remove,
+        Kind.STEP: _judge_step,
+        Kind.MEMBER: _judge_member,
+        Kind.PAIR: _judge_pair,
+        Kind.SIZE: _judge_size,
+        Kind.INDEX: _judge_index,
+        Kind.SPAN: _judge_span,
+        Kind.ROUNDS: _judge_rounds,
+        Kind.TURN: _judge_turn,
+        Kind.CALLS: _judge_calls,
+        Kind.RAISE: _judge_raise,
+        Kind.REMARK: _judge_remark,
+    }
 
 
 def _gained(before: Any, after: Any, value: Any) -> bool:

@@ -13,7 +13,7 @@ import functools
 import heapq
 import re
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from groundbox.trace.claims.arguments import WIDTHS, CallWalk, compared, cut
 from groundbox.trace.claims.changes import changed_items, said_change
@@ -115,8 +115,7 @@ class _Judge(CallWalk):
         if self.left <= 0:
             return not_found("too much had to be looked at for the claims before it")
         self.left -= 1
-        judge: Callable[[ClaimData, int, schema.Record], Judged] = getattr(self, f"_judge_{claim.kind}")
-        return judge(claim, self.state.t, self.records[self.state.t])
+        return self._judges[claim.kind](self, claim, self.state.t, self.records[self.state.t])
 
     # values and conditions
 
@@ -537,6 +536,24 @@ class _Judge(CallWalk):
         if any(isinstance(each, kind) for each in self.course.statements.get(line or 0, ())):
             return Judged(Status.SUPPORTED, step)
         return refuted(step, f"record {step} is at no `{word}`")
+
+    _judges: ClassVar[dict[Kind, Callable[[Any, ClaimData, int, schema.Record], Judged]]] = {
+        Kind.VALUE: _judge_value,
+        Kind.TEST: _judge_test,
+        Kind.CALL: _judge_call,
+        Kind.RETURN: _judge_return,
+        Kind.INPUT: _judge_input,
+        Kind.ANSWER: _judge_answer,
+        Kind.ITERATION: _judge_iteration,
+        Kind.COUNT: _judge_count,
+        Kind.EXIT: _judge_exit,
+        Kind.MUTATION: _judge_mutation,
+        Kind.OUTPUT: _judge_output,
+        Kind.RAISE: _judge_raise,
+        Kind.CATCH: _judge_catch,
+        Kind.LEAVE: _judge_leave,
+        Kind.STATEMENT: _judge_statement,
+    }
 
 
 _NO_CALL: Final = schema.Call(f=0, p=0, name="", n=0)
