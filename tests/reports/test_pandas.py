@@ -62,6 +62,47 @@ ARRAY = "import numpy as np\nprint(np.array([536870910] * 4, dtype=np.int64).pro
 ARRAY_BY_FUNCTION = "import numpy as np\nprint(np.prod(np.array([536870910] * 4)))"
 ARRAY_THAT_FITS = "import numpy as np\nprint(np.array([5368] * 4).prod(), np.sum([1, 2]))"
 
+TRAILING = """
+open('t.csv', 'w').write('a,b,c\\n1,2,3,\\n4,5,6,\\n')
+import pandas as pd
+print(pd.read_csv('t.csv')['a'].sum())
+"""
+NAMED_ROWS = TRAILING.replace("3,", "3,9").replace("6,", "6,9")
+CODES = """
+open('c.csv', 'w').write('code,n\\n12E5,1\\n34E2,2\\n55E1,3\\n')
+import pandas as pd
+print((pd.read_csv('c.csv').code == '12E5').sum())
+"""
+SCIENTIFIC = CODES.replace("12E5", "1E5").replace("34E2", "3E2").replace("55E1", "5E1")
+SCIENTIFIC_LARGE = CODES.replace("34E2", "3.4E2")
+PLACES = """
+import pandas as pd
+df = pd.DataFrame({'id': [1, 2, 3, 4], 'x': [5, 0, 7, 8]})
+df = df[df.x > 0]
+df['name'] = df[['id']].merge(pd.DataFrame({'id': [1, 3, 4], 'name': ['a', 'c', 'd']}), on='id')['name']
+print(df)
+"""
+PLACES_RESET = PLACES.replace("df[df.x > 0]", "df[df.x > 0].reset_index(drop=True)")
+SHIFTED_SUM = "import pandas as pd\ns = pd.Series([1, 4, 9])\nprint((s[1:] - s[:-1]).sum())"
+SHIFTED_SUM_RIGHT = "import pandas as pd\ns = pd.Series([1, 4, 9])\nprint(s.diff().sum())"
+MONTHS = """
+import pandas as pd
+print((pd.Series([1, 2], index=['Jan', 'Feb']) + pd.Series([1, 2], index=['Feb', 'Mar'])).sum())
+"""
+ORDER = "import pandas as pd\ndf = pd.DataFrame({'a': [3, 1, 2]})\ndf['s'] = df['a'].sort_values()\nprint(df.s.tolist())"
+ORDER_TAKEN = ORDER.replace("values()", "values().to_numpy()")
+RANKED = ORDER.replace("df['a'].sort_values()", "df.sort_values('a').groupby('a').cumcount()")
+PIVOT = """
+import pandas as pd
+df = pd.DataFrame({'k': ['a', None, 'b'], 'v': [1, 2, 3]})
+print(df.pivot_table(index='k', values='v', aggfunc='sum').v.sum())
+"""
+PIVOT_KEPT = PIVOT.replace("'sum')", "'sum', dropna=False)")
+PIVOT_WHOLE = PIVOT.replace("None", "'c'")
+CROSS = PIVOT.replace("df.pivot_table(index='k', values='v', aggfunc='sum').v.sum()", "pd.crosstab(df.k, df.v).size")
+FLAGS = "import pandas as pd\nprint(pd.Series(['True', 'False']).astype(bool).sum())"
+FLAGS_RIGHT = "import pandas as pd\nprint((pd.Series(['True', 'False']) == 'True').astype(bool).sum())"
+
 
 @pytest.mark.parametrize(
     ("source", "codes"),
@@ -87,6 +128,25 @@ ARRAY_THAT_FITS = "import numpy as np\nprint(np.array([5368] * 4).prod(), np.sum
         (ARRAY, {"python.overflow"}),
         (ARRAY_BY_FUNCTION, {"python.overflow"}),
         (ARRAY_THAT_FITS, set()),
+        (TRAILING, {"pandas.columns_shifted"}),
+        (NAMED_ROWS, set()),
+        (CODES, {"pandas.codes_as_numbers"}),
+        (SCIENTIFIC, set()),
+        (SCIENTIFIC_LARGE, set()),
+        (PLACES, {"pandas.misaligned"}),
+        (PLACES_RESET, set()),
+        (SHIFTED_SUM, {"pandas.misaligned"}),
+        (SHIFTED_SUM_RIGHT, set()),
+        (MONTHS, set()),
+        (ORDER, {"pandas.misaligned"}),
+        (ORDER_TAKEN, set()),
+        (RANKED, set()),
+        (PIVOT, {"pandas.groups_dropped"}),
+        (PIVOT_KEPT, set()),
+        (PIVOT_WHOLE, set()),
+        (CROSS, {"pandas.groups_dropped"}),
+        (FLAGS, {"pandas.text_as_bool"}),
+        (FLAGS_RIGHT, set()),
     ],
 )
 def test_observers_see_values_that_changed_on_the_way(source, codes):

@@ -138,6 +138,44 @@ KINDS: Final[Mapping[str, Kind]] = {
         "no label of the {rows} rows is among the {right} labels of what was put beside them, so that {names} is blank",
         "Align first (reindex, merge), or take the values alone: .to_numpy().",
     ),
+    "partly_misaligned": Kind(
+        "pandas.misaligned",
+        "note",
+        "{lost} of {rows} labels of rows are not among the {right} labels of what was put beside them: there {names} "
+        "is blank, and elsewhere it may be another row's",
+        "If rows belong together by their place, give both the same labels first: .reset_index(drop=True).",
+    ),
+    "order_undone": Kind(
+        "pandas.misaligned",
+        "note",
+        "{names} was assigned in another order, which the labels of rows undo: it is a copy of the column it is from",
+        "If the order is meant, take the values alone: .to_numpy().",
+    ),
+    "columns_shifted": Kind(
+        "pandas.columns_shifted",
+        "note",
+        "the lines have a field more than the header, so read_csv took the first for labels of rows, and each name "
+        "stands above its neighbour's values; {names}, the last of {columns}, is blank",
+        "Read with index_col=False: the lines end with a separator.",
+    ),
+    "codes_as_numbers": Kind(
+        "pandas.codes_as_numbers",
+        "note",
+        "read_csv read {lost} of {rows} texts of {names} such as 12E5 as numbers, 12 with five zeros",
+        "Read codes as text: dtype={'column': str}.",
+    ),
+    "text_as_bool": Kind(
+        "pandas.text_as_bool",
+        "note",
+        "astype(bool) made True of {lost} of {rows} texts of {names} such as 'False', 'no' or '0'",
+        "Compare with the text that means it: column == 'True'.",
+    ),
+    "keys_dropped": Kind(
+        "pandas.groups_dropped",
+        "note",
+        "the table by {names} left out {lost} of {rows} rows, whose key is blank",
+        "Fill the blanks first, or say that these rows were left out.",
+    ),
     "overflow": Kind(
         "python.overflow",
         "note",
@@ -180,7 +218,9 @@ def _warning(kind: Kind, told: Observed) -> Warning:
 
 def _unnamed(kind: Kind) -> str:
     joins = kind.code.startswith(("pandas.merge", "pandas.concat"))
-    return "the labels of rows" if joins else "an array" if kind.code == "python.overflow" else "what has no name"
+    if joins:
+        return "the labels of rows"
+    return {"python.overflow": "an array", "pandas.misaligned": "the result"}.get(kind.code, "a column without a name")
 
 
 def _shown(name: str) -> str:

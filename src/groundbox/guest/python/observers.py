@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from .label_observers import index_from_file, label_observers, text_as_bool
 from .value_observers import blank_keys, read_texts, reduced, rounded, value_observers
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def observers(pandas: Any) -> dict[Any, Observer]:
     frame, series = pandas.DataFrame, pandas.Series
     return {
         **value_observers(pandas),
+        **label_observers(pandas),
         pandas.merge: _merged,
         frame.merge: _merged,
         frame.join: _joined,
@@ -230,6 +232,7 @@ def _converted(watch: Watch, line: int, given: dict[str, Any], result: Any) -> N
         return
     pairs = [(own, result)] if own.ndim == 1 else [(own.iloc[:, n], result.iloc[:, n]) for n in range(own.shape[1])]
     for old, new in pairs:
+        text_as_bool(watch, line, old, new)
         kinds = getattr(old.dtype, "kind", ""), getattr(new.dtype, "kind", "")
         if kinds[1] not in ("i", "u") or kinds[0] not in ("f", "i", "u") or old.dtype == new.dtype:
             continue
@@ -246,7 +249,10 @@ def _converted(watch: Watch, line: int, given: dict[str, Any], result: Any) -> N
 
 def _read(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:
     """Columns that are numbers but for their decoration, or but for some words, and so are text."""
-    if not hasattr(result, "columns") or given["dtype"] is not None:
+    if not hasattr(result, "columns"):
+        return
+    index_from_file(watch, line, given, result)
+    if given["dtype"] is not None:
         return
     read_texts(watch, line, given, result)
     names = [

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from .label_observers import codes_as_numbers, order_undone, partly_aligned
+
 if TYPE_CHECKING:
     from .watching import Watch
 
@@ -104,15 +106,24 @@ def reindexed(watch: Watch, line: int, given: dict[str, Any], result: Any) -> No
 def assigned(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:
     """A column that was assigned from labels of which the frame has none."""
     own, value = given["self"], given["value"]
-    if type(value).__name__ == "Series" and _matches_no_label(watch, own, value):
+    if type(value).__name__ != "Series":
+        return
+    if _matches_no_label(watch, own, value):
         watch.tell("misaligned", line, [given["key"]], rows=len(own), right=len(value))
+    else:
+        partly_aligned(watch, line, own, value, given["key"])
+        order_undone(watch, line, given)
 
 
 def aligned(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:
     """Arithmetic of columns that have no label in common."""
     own, other = given["self"], given["other"]
-    if type(own).__name__ == type(other).__name__ == "Series" and _matches_no_label(watch, own, other):
+    if not type(own).__name__ == type(other).__name__ == "Series":
+        return
+    if _matches_no_label(watch, own, other):
         watch.tell("misaligned", line, [own.name], rows=len(own), right=len(other))
+    else:
+        partly_aligned(watch, line, own, other, own.name)
 
 
 def _matches_no_label(watch: Watch, one: Any, other: Any) -> bool:
@@ -184,8 +195,8 @@ def read_texts(watch: Watch, line: int, given: dict[str, Any], result: Any) -> N
     if rows is None or len(rows) != len(result) + 1 or not watch.may_look_at(result.size):
         return
     header, *body = rows
-    zeros, words, large = [], [], []
-    lost = {"zeros": 0, "words": 0, "large": 0}
+    zeros, words, large, codes = [], [], [], []
+    lost = {"zeros": 0, "words": 0, "large": 0, "codes": 0}
     for place, name in enumerate(header[:_MOST_COLUMNS]):
         if name not in result.columns or any(len(row) != len(header) for row in body):
             continue
@@ -195,6 +206,9 @@ def read_texts(watch: Watch, line: int, given: dict[str, Any], result: Any) -> N
         if kind in ("i", "u", "f") and is_code and (count := sum(_has_zero(text) for text in texts)):
             zeros.append(name)
             lost["zeros"] += count
+        if kind == "f" and (count := codes_as_numbers(texts)):
+            codes.append(name)
+            lost["codes"] += count
         whole = [int(text) for text in texts if text] if all(_is_whole(text) for text in texts if text) else []
         if kind == "f" and (count := sum(abs(number) > EXACT for number in whole)):
             large.append(name)
@@ -207,6 +221,7 @@ def read_texts(watch: Watch, line: int, given: dict[str, Any], result: Any) -> N
         ("zeros_dropped", zeros, lost["zeros"]),
         ("text_blanked", words, lost["words"]),
         ("integers_rounded", large, lost["large"]),
+        ("codes_as_numbers", codes, lost["codes"]),
     ):
         if names:
             watch.tell(kind, line, list(names), rows=len(result), lost=count)
