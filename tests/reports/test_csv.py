@@ -53,6 +53,32 @@ def test_a_value_behind_the_first_lines_is_as_it_is_written(box, read, first, la
     assert str(value) == later
 
 
+@pytest.mark.parametrize("first", ["a", "7"])
+def test_quotes_behind_the_first_lines_are_no_part_of_the_text(box, read, first):
+    write(box, "q.csv", first, '"x,y"', '"z"')
+
+    rows = read(f"SELECT v FROM 'q.csv' WHERE id >= {LINES} ORDER BY id")
+
+    assert rows == [("x,y",), ("z",)]
+    execution = box.run("SELECT count(*) FROM read_csv('q.csv')", language="sql")
+    assert any("quotes" in note.message for note in execution.warnings)
+
+
+def test_quotes_that_a_program_names_are_left_alone(box, read):
+    write(box, "q.csv", "a", '"z"')
+
+    assert read(f"SELECT v FROM read_csv('q.csv', quote = '') WHERE id = {LINES}") == [('"z"',)]
+
+
+def test_a_sum_of_texts_has_a_hint_that_helps(box):
+    box.files.write("f.csv", "id;amount\n1;1.234,50\n2;2,75\n")
+
+    hints = box.run("SELECT sum(amount) FROM 'f.csv'", language="sql").error.hints
+    call = hints[-1].partition(": ")[2].rstrip(".").replace("file.csv", "f.csv")
+
+    assert box.run(f"SELECT sum(amount) AS s FROM {call}", language="sql").value[TABLE]["data"] == [{"s": 1237.25}]
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -174,6 +200,25 @@ def test_a_code_with_zeros_before_it_is_a_text_in_sqlite_too(box, read):
         (1, "01234", "0.5"),
         (2, "99999", "07.5"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("\ufeffid,v\n7,1\n", "encoding='utf-8-sig'"),
+        ("v;id\n1;7\n", "sep=';'"),
+        ("v\tid\n1\t7\n", "sep='\\t'"),
+    ],
+)
+def test_a_column_that_is_there_and_not_found_has_a_hint_that_reads_it(box, text, hint):
+    box.files.write("c.csv", text)
+    failed = box.run("import csv\nfor row in csv.DictReader(open('c.csv')):\n    print(row['id'])")
+    assert hint.replace("sep", "delimiter") in failed.error.hints[0]
+
+    frame = "import pandas as pd\ndf = pd.read_csv('c.csv', {})\nprint(df['id'].tolist())"
+    if "sep" in hint:
+        assert hint in box.run(frame.format("")).error.hints[0]
+    assert box.run(frame.format(hint)).stdout == "[7]\n"
 
 
 TEXT = "name,city\nÄda,Köln\n"

@@ -70,3 +70,20 @@ def test_a_reader_that_fails_is_not_silent(box, monkeypatch):
 
     assert execution.outcome is Outcome.OK
     assert [warning.code for warning in execution.warnings] == ["dot.not_told"]
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("graph { a -> b }", "begin with digraph"),
+        ("digraph { a -- b }", "begin with graph"),
+        ("digraph { a [label=y: (2, 2)]\n a -> b }", "double quotes"),
+        ("digraph { a -> b/c }", "double quotes"),
+        ("digraph { a -> b", ""),
+    ],
+)
+def test_an_error_has_a_hint_that_helps(box, source, hint):
+    error = box.run(source, language="dot", argv=["-Tsvg"]).error
+
+    assert hint in " ".join(error.hints)
+    assert bool(error.hints) is bool(hint)

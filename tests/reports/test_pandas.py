@@ -89,7 +89,9 @@ MONTHS = """
 import pandas as pd
 print((pd.Series([1, 2], index=['Jan', 'Feb']) + pd.Series([1, 2], index=['Feb', 'Mar'])).sum())
 """
-ORDER = "import pandas as pd\ndf = pd.DataFrame({'a': [3, 1, 2]})\ndf['s'] = df['a'].sort_values()\nprint(df.s.tolist())"
+ORDER = (
+    "import pandas as pd\ndf = pd.DataFrame({'a': [3, 1, 2]})\ndf['s'] = df['a'].sort_values()\nprint(df.s.tolist())"
+)
 ORDER_TAKEN = ORDER.replace("values()", "values().to_numpy()")
 RANKED = ORDER.replace("df['a'].sort_values()", "df.sort_values('a').groupby('a').cumcount()")
 PIVOT = """
@@ -188,6 +190,32 @@ print(b.lines)
         (DEFAULT_IN_ATTRIBUTE, {"python.mutable_default": [3]}),
         (DEFAULT_IN_ATTRIBUTE.replace("= lines\n", "= list(lines)\n"), {}),
         (DEFAULT_IN_ATTRIBUTE.replace("b = Gen(), Gen()", "b = Gen([]), Gen([])"), {}),
+        (FRAME + "df.total = df.a + 1\nprint(list(df.columns))", {"pandas.attribute_column": [3]}),
+        (FRAME + "print('x' in df['b'])", {"pandas.label_membership": [3]}),
+        (FRAME + "print('x' in df['b'].values, 'b' in df, 'x' in set(df['b']))", {}),
+        ("fs = []\nfor i in (1, 2):\n    fs.append(lambda: i)\nprint(fs[0]())", {"python.late_binding": [3]}),
+        ("fs = [lambda x: x * i for i in range(3)]\nprint(fs[0](1))", {"python.late_binding": [1]}),
+        ("fs = {k: lambda x: k + x for k in 'ab'}\nprint(fs['a']('c'))", {"python.late_binding": [1]}),
+        ("fs = [lambda x, i=i: x * i for i in range(3)]\nprint(fs[0](1))", {}),
+        ("out = []\nfor i in range(3):\n    out.append(sorted([2, 1], key=lambda v: v * i))\nprint(out)", {}),
+        ("xs = [3, 1]\nxs = xs.sort()\nprint(xs)", {"python.none_result": [2]}),
+        ("xs = [3, 1]\nprint(xs.append(2))", {"python.none_result": [2]}),
+        ("import random\nrandom.seed(1)\nx = random.shuffle([3, 1])\nprint(x)", {"python.none_result": [3]}),
+        ("class Q:\n    def append(self, x):\n        return x\nq = Q()\ny = q.append(3)\nprint(y)", {}),
+        ("xs = [2, 4]\nfor x in xs:\n    if x > 1:\n        xs.remove(x)\nprint(xs)", {"python.changed_in_loop": [4]}),
+        ("xs = [2, 4, 7]\nfor x in list(xs):\n    xs.remove(x)\nprint(xs)", {}),
+        ("xs = [2, 4, 7]\nfor x in xs:\n    if x == 4:\n        xs.remove(x)\n        break\nprint(xs)", {}),
+        ("xs = [1]\nfor x in xs:\n    if x < 9:\n        xs.append(x + 1)\nprint(xs)", {}),
+        ("g = [[0] * 3] * 2\ng[0][0] = 1\nprint(g)", {"python.shared_object": [1]}),
+        ("g = dict.fromkeys('ab', [])\ng['a'].append(1)\nprint(g)", {"python.shared_object": [1]}),
+        ("g = [[0] * 3 for _ in range(2)]\ng[0][0] = 1\nh = [[0]] * 2\nprint(g, h)", {}),
+        ("g = [0] * 3\ng[0] = 1\nprint(g)", {}),
+        ("ns = (n for n in [1, 2])\nprint(sum(ns))\nprint(max(ns, default=None))", {"python.used_up": [3]}),
+        ("ns = map(int, '12')\nfor n in ns:\n    print(n)\nprint(list(ns))", {"python.used_up": [4]}),
+        ("ns = list(map(int, '12'))\nprint(sum(ns))\nprint(max(ns))", {}),
+        ("ns = map(int, '12')\nprint(sum(ns))\nns = map(int, '34')\nprint(sum(ns))", {}),
+        ("x = 3\nif x == 1 or 2:\n    print('yes')", {"python.always_true": [2]}),
+        ("x = 3\nif x == 1 or x == 2 or not x:\n    print('yes')\nprint(x == 1 or 2)", {}),
     ],
 )  # fmt: skip
 def test_what_has_no_effect_is_told_with_its_line(source, lines):

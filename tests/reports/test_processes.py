@@ -161,3 +161,21 @@ def test_a_cell_still_hears_how_processes_of_its_own_ended():
     )
 
     assert ran.value["text/plain"] == "True"
+
+
+IN_A_CELL = """
+from concurrent.futures import ProcessPoolExecutor
+import multiprocessing
+def square(x): return x * x
+with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context({method!r})) as pool:
+    print(*pool.map(square, [3]))
+"""
+
+
+def test_a_function_of_a_cell_that_spawned_processes_do_not_find_has_a_hint_that_helps():
+    with gb.Sandbox() as box:
+        error = box.run(IN_A_CELL.format(method="spawn")).error
+        followed = box.run(IN_A_CELL.format(method="fork"))
+
+    assert "get_context('fork')" in error.hints[0]
+    assert followed.stdout == "9\n"

@@ -21,6 +21,11 @@ INSERT INTO orders VALUES (1, 1, '2024-01-30 10:00:00', 'paid', 0.1, 10),
                           (5, NULL, '2023-12-31 23:00:00', 'open', NULL, 7);
 CREATE TABLE shipment (id INTEGER PRIMARY KEY, order_id INTEGER REFERENCES orders (id), carrier TEXT NOT NULL);
 INSERT INTO shipment VALUES (1, 1, 'a'), (2, 1, 'b'), (3, 2, 'a'), (4, 4, 'a');
+CREATE TABLE product (code INTEGER PRIMARY KEY, label TEXT NOT NULL, maker TEXT, price TEXT NOT NULL,
+                      cost INTEGER NOT NULL, fee INTEGER, made TEXT NOT NULL, street TEXT NOT NULL);
+INSERT INTO product VALUES (1, 'nut', 'Acme', '1,200', 5, NULL, '2024-01-05', '12 Elm St'),
+                           (2, 'bolt', NULL, '950', 5, 1, '2024-02-09', '9 Oak Rd'),
+                           (3, 'pin', 'Bo', '2,050', 7, 2, '2024-02-29', 'Hill 3');
 """
 SHIPPED = "FROM orders o JOIN shipment s ON s.order_id = o.id"
 PAID = "FROM customer c LEFT JOIN orders o ON o.customer_id = c.id"
@@ -49,6 +54,11 @@ WRONG = [
     ("duplicates_by_join", f"SELECT o.status, COUNT(o.id) {SHIPPED} GROUP BY o.status", "rows of orders", None),
     ("duplicates_by_join", f"SELECT COUNT(*) FROM (SELECT o.id {SHIPPED})", "4 instead of 3", None),
     ("duplicates_by_join", f"WITH x AS (SELECT o.id, s.carrier {SHIPPED}) SELECT COUNT(id) FROM x", "4 instead", None),
+    ("duplicates_by_join", "SELECT SUM(DISTINCT cost) FROM product", "values of different rows", None),
+    # A computation with NULL is NULL.
+    ("null_left_out", "SELECT SUM(cost * (1 - fee)) FROM product", "is NULL for rows in which product.fee", None),
+    ("null_left_out", "SELECT label || ' (' || maker || ')' FROM product", "write COALESCE(maker, '')", None),
+    ("null_left_out", "SELECT SUM(cost + fee) FROM product", "COALESCE(fee, 0)", "What is the total?"),
     # NULL in a list, and other comparisons with it.
     ("and_or_not", "SELECT id FROM orders WHERE customer_id NOT IN (1, NULL)", "never true", None),
     ("and_or_not", "SELECT id FROM orders WHERE NOT (customer_id IN (1, NULL))", "never true", None),
@@ -154,6 +164,13 @@ WRONG = [
     ("quoted_text", "SELECT city, COUNT(*) FROM customer GROUP BY 'city'", "Write city", None),
     ("quoted_text", "SELECT name FROM customer WHERE 'age' > 40", "Write age", None),
     ("quoted_text", "SELECT AVG('age') FROM customer", "Write age", None),
+    # Texts that are read as numbers.
+    ("type_mismatch", "SELECT SUM(price) FROM product", "'1,200', of which 1 is read", None),
+    ("type_mismatch", "SELECT MAX(CAST(price AS INTEGER)) FROM product", "of which 1 is read", None),
+    ("type_mismatch", "SELECT label, date('2024-03-01') - date(made) FROM product", "JULIANDAY", None),
+    ("type_mismatch", "SELECT MAX(made) - MIN(made) FROM product", "JULIANDAY", None),
+    ("type_mismatch", "SELECT COUNT(*) FROM orders WHERE strftime('%m', placed_at) = '1'", "Write '01'", None),
+    ("type_mismatch", "SELECT COUNT(*) FROM orders WHERE strftime('%d', placed_at) IN ('1', '30')", "Write '01'", None),
     # WHERE, or a join that follows, undoes an outer join.
     ("outer_join_undone", f"SELECT c.name, COUNT(o.id) {PAID} WHERE o.status = 'paid' GROUP BY c.id", "into ON", None),
     ("outer_join_undone", f"SELECT c.name, o.id {PAID} WHERE c.age > 1 AND o.amount * 2 > 10", "into ON", None),
@@ -191,6 +208,18 @@ RIGHT = [
     ("duplicates_by_join", f"SELECT o.id, COUNT(o.id) {SHIPPED} GROUP BY o.id", "How many shipments has each order?"),
     ("duplicates_by_join", f"SELECT COUNT(o.id) {SHIPPED} WHERE s.carrier = 'b'", "How many orders were shipped by b?"),
     ("duplicates_by_join", f"SELECT COUNT(*) FROM (SELECT DISTINCT o.id {SHIPPED})", "How many orders were shipped?"),
+    ("duplicates_by_join", "SELECT SUM(DISTINCT cost) FROM product", "What is the sum of the different costs?"),
+    ("duplicates_by_join", "SELECT SUM(DISTINCT code) FROM product", None),
+    ("null_left_out", "SELECT SUM(cost * (1 - COALESCE(fee, 0))) FROM product", None),
+    ("null_left_out", "SELECT SUM(cost + fee) FROM product WHERE fee IS NOT NULL", None),
+    ("null_left_out", "SELECT SUM(cost + code) FROM product", None),
+    ("null_left_out", "SELECT SUM(fee * 2) FROM product", None),
+    ("null_left_out", "SELECT label FROM product WHERE cost + fee > 3", None),
+    ("type_mismatch", "SELECT SUM(REPLACE(price, ',', '')) FROM product", None),
+    ("type_mismatch", "SELECT MAX(CAST(street AS INTEGER)) FROM product", None),
+    ("type_mismatch", "SELECT julianday('2024-03-01') - julianday(made) FROM product", None),
+    ("type_mismatch", "SELECT strftime('%Y', made) - strftime('%Y', '2020-01-01') FROM product", None),
+    ("type_mismatch", "SELECT COUNT(*) FROM orders WHERE strftime('%m', placed_at) = '12'", None),
     ("and_or_not", "SELECT id FROM orders WHERE customer_id IN (1, NULL)", None),
     ("and_or_not", "SELECT id FROM orders WHERE customer_id IS NOT NULL AND customer_id NOT IN (1, 2)", None),
     ("null_left_out", "SELECT COUNT(*) FROM orders WHERE status <> 'paid'", None),

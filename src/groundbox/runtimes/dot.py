@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.errors import InvalidArgument
@@ -75,6 +75,10 @@ def screen(data: dict[str, Any]) -> dict[str, Any]:
     return {**shown, "text/plain": "\n".join(reasons)} if reasons else shown
 
 
+_SIGN: Final = re.compile(r"'[^\w\s{}\[\];,=\"<>#-]'")
+"""A sign that Graphviz takes in double quotes only."""
+
+
 class Studied(NamedTuple):
     """What a source tells by itself. Without a value, either it is no DOT or it is too large to tell."""
 
@@ -131,7 +135,12 @@ def _failure(program: Program, problem: DotError | None, stderr: str) -> Failure
         where = f"{program.filename}:{problem.line}:{problem.column}"
         traceback = "\n".join([where, *mark, f"SyntaxError: {problem}"])
         return Failure(
-            type="SyntaxError", message=str(problem), line=problem.line, column=problem.column, traceback=traceback
+            type="SyntaxError",
+            message=str(problem),
+            line=problem.line,
+            column=problem.column,
+            traceback=traceback,
+            hints=tuple(_hints(problem)),
         )
     if said is None:
         return None
@@ -139,6 +148,16 @@ def _failure(program: Program, problem: DotError | None, stderr: str) -> Failure
     line = _LINE.search(said)
     at = int(line[1]) if line and "syntax error" in said else None
     return Failure(type="SyntaxError" if "syntax error" in said else "GraphvizError", message=said, line=at)
+
+
+def _hints(problem: DotError) -> Iterator[str]:
+    """How to correct the commonest errors: the edge of the other kind of graph, and text without quotes."""
+    if problem.found == "'->'":
+        yield "A graph joins nodes by --. If edges have a direction, begin with digraph."
+    elif problem.found == "'--'":
+        yield "A digraph joins nodes by ->. If edges have no direction, begin with graph."
+    elif _SIGN.fullmatch(problem.found):
+        yield 'Text with blanks or signs stands in double quotes: label="y: (2, 2)".'
 
 
 def _said(stderr: str) -> list[Warning]:

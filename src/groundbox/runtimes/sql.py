@@ -119,6 +119,9 @@ def _changed(file: str, column: str, guessed: str, kind: str, reason: str) -> Wa
     elif reason == "day":
         message = f"{what}: its days have no year of four digits, and the order of day, month and year is not certain"
         hint = "Name the order: read_csv('file.csv', dateformat = '%d/%m/%y')."
+    elif reason == "quote":
+        message = f"{file!r} is read with the quotes {kind}: its first 20,480 lines have none, and later ones do"
+        hint = "If they are a part of the texts: read_csv('file.csv', quote = '')."
     else:
         message = f"{file!r} is large, so its types are guessed from the first 20,480 lines, and later ones are cast"
         hint = "read_csv('file.csv', sample_size = -1) looks at all lines."

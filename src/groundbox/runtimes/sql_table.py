@@ -51,7 +51,8 @@ class Rows(msgspec.Struct, frozen=True):
     name: _Word
     page: _Word
     changes: Annotated[
-        list[tuple[str, str, str, str, Literal["later", "day", "large"]]], msgspec.Meta(max_length=MOST_CHANGES)
+        list[tuple[str, str, str, str, Literal["later", "day", "large", "quote"]]],
+        msgspec.Meta(max_length=MOST_CHANGES),
     ] = []
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from groundbox.check.python import rules_flow, rules_libraries, rules_unused, rules_values
+from groundbox.check.python import rules_flow, rules_libraries, rules_objects, rules_unused, rules_values
 from groundbox.check.python.flow import MOST_STEPS, Exhausted, Steps
 from groundbox.check.python.program import MOST_SOURCE_CHARS, Program, parsed
 from groundbox.check.tiers import TIERS, Finding, Measured, measured
@@ -98,6 +98,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *rules_values.RULES,
     *rules_libraries.RULES,
     *rules_unused.RULES,
+    *rules_objects.RULES,
 )
 
 

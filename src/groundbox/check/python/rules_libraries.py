@@ -146,6 +146,12 @@ _KINDS: Final = (
         "Look at the classes that have no sample.",
     ),
     _Kind(
+        re.compile(r"UserWarning.*doesn't allow columns to be created via a new attribute"),
+        "pandas.attribute_column",
+        "an attribute of a table was set, which makes no column",
+        "Write df['column'] = ….",
+    ),
+    _Kind(
         re.compile(r"DtypeWarning"),
         "pandas.mixed_types",
         "a column of a file holds numbers and texts",

@@ -34,7 +34,7 @@ _RULES: Final[dict[type[BaseException], tuple[Rule, ...]]] = {
     ),
     ValueError: (arguments.changed_value, contents.bad_number, contents.ambiguous_truth),
     UnicodeError: (contents.other_encoding,),
-    RuntimeError: (surroundings.running_loop, surroundings.process_limit),
+    RuntimeError: (surroundings.running_loop, surroundings.process_limit, surroundings.lost_function),
     SyntaxError: (contents.not_python,),
     EOFError: (surroundings.no_stdin,),
     MemoryError: (surroundings.memory_limit,),

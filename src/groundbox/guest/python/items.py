@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .fault import LISTED, Fault, either, listing, nearest
+
+_MARK: Final = "\ufeff"
+_SEPARATED: Final = re.compile(r"[;\t|,:]")
 
 
 class _Keys(NamedTuple):
@@ -33,7 +36,20 @@ def missing_key(fault: Fault) -> list[str]:
             hints.append(
                 f"The {keys.kind} of `{text}` are: {listing(keys.keys)}." if keys.size else f"`{text}` is empty."
             )
-        return hints + _number_as_text(text, value, wanted)
+        return _read_wrong(keys, wanted) + hints + _number_as_text(text, value, wanted)
+    return []
+
+
+def _read_wrong(keys: _Keys, wanted: list[Any]) -> list[str]:
+    """The key is there, behind a byte order mark or among others that were not taken apart."""
+    first = next(iter(keys.keys), None)
+    if not isinstance(first, str) or not wanted or not isinstance(wanted[0], str):
+        return []
+    if first.startswith(_MARK):
+        return ["The file begins with a byte order mark, which is read as a part of the name: encoding='utf-8-sig'."]
+    if keys.size == 1 and (match := _SEPARATED.search(first)) and wanted[0] in _SEPARATED.split(first):
+        argument = "sep" if keys.kind == "columns" else "delimiter"
+        return [f"All columns were read as one: read with {argument}={match[0]!r}, which is what separates them."]
     return []
 
 

@@ -85,3 +85,13 @@ def running_loop(fault: Fault) -> list[str]:
     if "running event loop" not in fault.message or "cannot be called from" not in fault.message:
         return []
     return ["An event loop runs already in this cell: `await` the coroutine instead of `asyncio.run`."]
+
+
+def lost_function(fault: Fault) -> list[str]:
+    """BrokenProcessPool: a process that was spawned does not find the functions of a cell."""
+    if type(fault.exc).__name__ != "BrokenProcessPool" or not fault.scene.filename.startswith("<cell"):
+        return []
+    return [
+        "Processes that are spawned do not find functions of cells. Use multiprocessing.get_context('fork'), "
+        "run the program as a script, or write the function into a module and import it."
+    ]

@@ -1,10 +1,10 @@
 """Types of CSV files in DuckDB, looked at before a query reads the file.
 
 DuckDB guesses types from the first 20,480 lines and casts what comes after: 01234 becomes 1234, and 1.5 becomes 2. Of
-days with two digits for the year it takes the first order of day, month and year that fits: 04/07/20 is in 2004. None
-of this is an error. So a file is looked at to its end, once for each version of it, and a column that its guess would
-change is read as what all lines allow, or as text. The statement then names the types: a type that the program names
-itself is left alone.
+days with two digits for the year it takes the first order of day, month and year that fits: 04/07/20 is in 2004. If
+none of the first lines has quotes, those of later lines are a part of the text. None of this is an error. So a file is
+looked at to its end, once for each version of it, and a column that its guess would change is read as what all lines
+allow, or as text. The statement then names the types: a type that the program names itself is left alone.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ _MOST_CHANGED: Final = 20
 _PARTS: Final = re.compile(r"%([ymdY])(\W)%([ymdY])\2%([ymdY])")
 _FORM: Final = re.compile(r"(?:date|timestamp)_?format\s*[:=]", re.IGNORECASE)
 """A program that names the form of days itself."""
+_QUOTE: Final = re.compile(r"\b(?:quote|escape)\s*[:=]", re.IGNORECASE)
+_NO_QUOTE: Final = "(empty)"
+"""DuckDB's word for no sign of quotes."""
 _ORDERS: Final = ("ymd", "dmy", "mdy")
 _WITH_YEAR: Final = r"^\s*[+-]?\d{4,}[-/]"
 _BEFORE_A_TABLE: Final = frozenset({"from", "join"})
@@ -51,8 +54,9 @@ class Change(NamedTuple):
     """A column that is read as another type than DuckDB guesses.
 
     Attributes:
-        reason: `later` for lines behind the first ones, `day` for days that can be read in several ways; `large` for a
-            file that was not looked at, without a column.
+        reason: `later` for lines behind the first ones, `day` for days that can be read in several ways. Without a
+            column, `quote` if only later lines have quotes, which are the `type`, and `large` for a file that was not
+            looked at.
     """
 
     file: str
@@ -89,8 +93,9 @@ class CsvTypes:
             if not changes or (not is_call and unquoted(arguments) in taken()):
                 continue
             self.changes += [change for change in changes if change not in self.changes]
-            types = ", ".join(f"{_text(each.column)}: {_text(each.type)}" for each in changes)
-            call = f"read_csv({arguments}, types = {{{types}}})"
+            types = ", ".join(f"{_text(each.column)}: {_text(each.type)}" for each in changes if each.column)
+            quote = "".join(f", quote = {_text(each.type)}" for each in changes if each.reason == "quote")
+            call = f"read_csv({arguments}{quote}{f', types = {{{types}}}' if types else ''})"
             edits.append((begin, end, call if is_call else around.format(call)))
         for begin, end, new in reversed(edits):
             data = data[:begin] + new.encode() + data[end:]
@@ -121,10 +126,12 @@ class CsvTypes:
         first = self._sniffed(given)
         if first is None:
             return []
-        columns, day, _ = first
+        columns, day, quote = first
         wide = self._sniffed(f"{given}, sample_size = -1") if _is_longer(path) else None
         later = wide[0] if wide is not None and wide[0].keys() == columns.keys() else columns
         changes = []
+        if wide is not None and quote == _NO_QUOTE != wide[2] and not _QUOTE.search(given):
+            changes.append(Change(file, "", "", wide[2], "quote"))
         for name, kind in columns.items():
             if later[name] != kind:
                 changes.append(Change(file, name, kind, later[name], "later"))
@@ -137,11 +144,9 @@ class CsvTypes:
         return changes[:_MOST_CHANGED]
 
     def _sniffed(self, arguments: str) -> tuple[dict[str, str], str, str] | None:
-        """Columns with their types, and the forms of days and moments; None if DuckDB cannot say."""
+        """Columns with their types, the form of days, and the sign of quotes; None if DuckDB cannot say."""
         try:
-            row = self._connection.execute(
-                f"SELECT Columns, DateFormat, TimestampFormat FROM sniff_csv({arguments})"
-            ).fetchone()
+            row = self._connection.execute(f"SELECT Columns, DateFormat, Quote FROM sniff_csv({arguments})").fetchone()
         except Exception:  # what is wrong with the file, the statement itself will say
             return None
         return {each["name"]: each["type"] for each in row[0]}, row[1] or "", row[2] or ""

@@ -185,6 +185,11 @@ def _broken_csv(match: re.Match[str], engine: Any, statement: Statement) -> Iter
     )
 
 
+def _text_aggregated(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    yield (f"{match[1]} takes numbers, and the column is text: TRY_CAST(column AS DOUBLE) gives NULL for what is none.")
+    yield "For numbers such as 1.234,50: read_csv('file.csv', decimal_separator = ',', thousands = '.')."
+
+
 def _closed(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
     yield (
         "Queries reach files in the working directory, tables and DataFrames; nothing else. "
@@ -218,6 +223,10 @@ _RULES: Final[tuple[tuple[str, Rule], ...]] = (
     (r"ambiguous column name: (.+)", _ambiguous),
     (r"not utf-8 encoded|Invalid unicode|codec can't decode", _encoding),
     (r"File is not latin-1 encoded", _not_latin),
+    (
+        r"No function matches the given name and argument types '(sum|avg|median|stddev|mean)\(VARCHAR\)'",
+        _text_aggregated,
+    ),
     (r"(?s)^(?!.*not utf-8 encoded).*(?:CSV Error|Error when sniffing file|Error tokenizing data)", _broken_csv),
     (
         r"configuration has been locked|disabled (?:by|through) configuration|not authorized|authorization denied",

@@ -1,4 +1,4 @@
-"""Rows that are left out because a column is NULL there: by a negation, or by COUNT of the column.
+"""Rows that are left out because a column is NULL there: by a negation, by COUNT of the column, or by a computation.
 
 `x <> 1` and `NOT (x = 1)` are neither true nor false for NULL, so a row without a value is not among "all others".
 Whether rows without a value are meant, nobody but the question can say; so the findings tell how the result changes
@@ -15,7 +15,8 @@ from groundbox.check.sql.parts import COMPARISONS, Ref, Select, exp, is_negated,
 from groundbox.check.sql.source import Rows
 
 CODES: Final[Mapping[str, str]] = {
-    "sql.null_left_out": "rows are left out because a column is NULL there: by a negation, or by COUNT of it"
+    "sql.null_left_out": "rows are left out because a column is NULL there: by a negation, by COUNT of it, or in "
+    "a computation with other columns"
 }
 _NEGATED: Final = (*COMPARISONS, "In", "Like", "ILike", "Glob", "RegexpLike", "Between")
 _MOST_TRIED: Final = 4
@@ -55,7 +56,56 @@ def counted(c: Context) -> Iterator[Finding]:
                 yield _finding(c, c.query.sql(count), "write COUNT(*)", changed, ref)
 
 
-def _finding(c: Context, told: str, instead: str, changed: Rows, ref: Ref) -> Finding:
+def computed(c: Context) -> Iterator[Finding]:
+    """A computation of several columns, which gives NULL for a row in which one of them is NULL."""
+    tried = 0
+    for select in c.query.selects:
+        outer = nullable_aliases(select.node)
+        for node in own(select.node, (exp.DPipe, exp.Add, exp.Sub, exp.Mul, exp.Div)):
+            # The outermost one, of what is shown or added up.
+            if isinstance(_above(node), (exp.Binary, exp.Neg)) or node.find_ancestor(*_PLACES) is not select.node:
+                continue
+            refs = [ref for column in _operands(node) if (ref := select.ref(column)) is not None]
+            if len({ref.place for ref in refs}) < 2:
+                continue
+            for column in _operands(node):
+                ref = select.ref(column)
+                if ref is None or ref.alias in outer or not ref.declared.nullable or _is_asked(select, ref):
+                    continue
+                if tried >= _MOST_TRIED or not _holds_null(c, ref):
+                    continue
+                tried += 1
+                instead = exp.Literal.string("") if isinstance(node, exp.DPipe) else exp.Literal.number(0)
+                told = c.query.sql(node)
+                changed = _result_with(c, column, exp.Coalesce(this=column.copy(), expressions=[instead]))
+                if changed is not None:
+                    write = f"COALESCE({ref.column}, {c.query.sql(instead)})"
+                    yield _finding(c, told, f"write {write}", changed, ref, how="is NULL for")
+
+
+_PLACES: Final = (exp.Select, exp.Where, exp.Join, exp.Having, exp.Order, exp.Group, exp.Case, exp.If, exp.Coalesce)
+"""What a computation stands in; of a condition, or of what looks for NULL itself, nothing is said."""
+
+
+def _above(node: Any) -> Any:
+    node = node.parent
+    while isinstance(node, exp.Paren):
+        node = node.parent
+    return node
+
+
+def _operands(node: Any) -> Iterator[Any]:
+    """The columns that a computation is made of, without those within functions."""
+    for side in (node.this, node.args.get("expression")):
+        while isinstance(side, exp.Paren):
+            side = side.this
+        if isinstance(side, exp.Column):
+            yield side
+        elif isinstance(side, (exp.DPipe, exp.Add, exp.Sub, exp.Mul, exp.Div)):
+            yield from _operands(side)
+
+
+def _finding(c: Context, told: str, instead: str, changed: Rows, ref: Ref, how: str = "leaves out") -> Finding:
     rows = c.rows.rows if c.rows is not None else []
     if len(rows) == len(changed.rows) == 1 and len(rows[0]) == 1:
         difference = f"the result is {rows[0][0]!r}, and with them {changed.rows[0][0]!r}"
@@ -63,7 +113,7 @@ def _finding(c: Context, told: str, instead: str, changed: Rows, ref: Ref) -> Fi
         difference = f"the result has {len(rows)} rows, and with them {len(changed.rows)}, or other values"
     return Finding(
         code="sql.null_left_out",
-        message=f"{told} leaves out rows in which {ref} is NULL: {difference}",
+        message=f"{told} {how} rows in which {ref} is NULL: {difference}",
         hint=f"If rows without a value are meant too, {instead}.",
         evidence={"column": str(ref), "rows": len(rows), "rows_with_null": len(changed.rows)},
     )
@@ -130,4 +180,4 @@ def _result_with(c: Context, node: Any, other: Any) -> Rows | None:
     return answer
 
 
-RULES: tuple[Rule, ...] = (negation, counted)
+RULES: tuple[Rule, ...] = (negation, counted, computed)

@@ -116,6 +116,26 @@ def fan_out(c: Context) -> Iterator[Finding]:
                 )
 
 
+def sum_of_different_ones(c: Context) -> Iterator[Finding]:
+    """SUM(DISTINCT x) or AVG(DISTINCT x) of a column that rows share: equal values of different rows count once."""
+    if c.question is not None and c.question.says(DISTINCT):
+        return
+    for select in c.query.selects:
+        for aggregate in own(select.node, (exp.Sum, exp.Avg)):
+            inner = aggregate.this
+            if not isinstance(inner, exp.Distinct) or len(inner.expressions) != 1:
+                continue
+            ref = select.ref(inner.expressions[0])
+            if ref is None or ref.owner.is_key({ref.place[1]}) or not c.probes.repeats(ref.table, [ref.column]):
+                continue
+            yield Finding(
+                code="sql.duplicates_by_join",
+                message=f"{c.query.sql(aggregate)} adds equal values of different rows of {ref.table} once",
+                hint="Choose the rows by EXISTS instead of a join, and leave DISTINCT out.",
+                evidence={"aggregate": c.query.sql(aggregate), "column": str(ref)},
+            )
+
+
 def counted_again(c: Context) -> Iterator[Finding]:
     """COUNT of rows that the join repeats, or SUM of 1 for each: of a key, by a condition, or as the question names."""
     if c.rows is None or not c.rows.complete:
@@ -421,6 +441,7 @@ RULES: tuple[Rule, ...] = (
     duplicates,
     distinct_unneeded,
     fan_out,
+    sum_of_different_ones,
     counted_again,
     group_of_one,
     arbitrary_row,

@@ -22,6 +22,10 @@ _TEXT_NAMES: Final = frozenset(
     {"strftime", "substr", "substring", "printf", "format", "hex", "quote", "char", "date", "time", "datetime"}
 )
 _NUMBERS: Final = ("Count", "Sum", "Avg", "Length", "Round", "Abs", "Add", "Sub", "Mul", "Div", "Mod", "StrPosition")
+_BEGINS: Final = re.compile(r"\s*-?\d+(?:\.\d+)?")
+_DAYS: Final = ("Date", "TsOrDsToDate", "CurrentDate", "CurrentTimestamp")
+_WIDTHS: Final = {"%m": 2, "%d": 2, "%H": 2, "%M": 2, "%S": 2, "%j": 3, "%Y": 4}
+"""Digits that SQLite's strftime writes."""
 _MOST_DEPTH: Final = 20
 Told = tuple[str, str, str]
 """An expression, what is said of it, and a hint."""
@@ -30,6 +34,7 @@ Told = tuple[str, str, str]
 def type_mismatch(c: Context) -> Iterator[Finding]:
     """Numbers and days as texts, ordered or compared letter by letter, and whole numbers that are divided."""
     findings = {told: (why, hint) for told, why, hint in (*_compared(c), *_by_function(c), *_ordered(c), *_divided(c))}
+    findings |= {told: (why, hint) for told, why, hint in (*_added_up(c), *_subtracted(c), *_padded(c))}
     for told, (why, hint) in findings.items():
         yield Finding(code="sql.type_mismatch", message=f"{told}: {why}", hint=hint, evidence={"expression": told})
 
@@ -193,6 +198,68 @@ def _meant(c: Context, select: Select, node: Any) -> tuple[Select, Any]:
             break
         select, node = found, shown[0].unalias()
     return select, node
+
+
+def _added_up(c: Context) -> Iterator[Told]:
+    """SUM, AVG or CAST of texts that begin with a number, of which SQLite and MySQL read the beginning only."""
+    if c.query.dialect not in ("sqlite", "mysql"):
+        return
+    for select in c.query.selects:
+        for node in own(select.node, (exp.Sum, exp.Avg, exp.Cast)):
+            is_number = not isinstance(node, exp.Cast) or node.to.is_type(*exp.DataType.NUMERIC_TYPES)
+            ref = select.ref(node.this)
+            if ref is None or ref.declared.kind is not Kind.TEXT or not is_number:
+                continue
+            values = _texts(c, ref)
+            cut = [value for value in values if _BEGINS.match(value) and not _NUMERIC.fullmatch(value)]
+            # Nine of ten begin so: of a street's number in front of its name nobody makes a sum.
+            if cut and sum(1 for value in values if _BEGINS.match(value)) >= 0.9 * len(values):
+                if all(_DATE.match(value) for value in cut):
+                    continue
+                read = _BEGINS.match(cut[0])[0].strip()  # type: ignore[index]
+                why = f"{ref} holds texts such as {cut[0]!r}, of which {read} is read"
+                yield c.query.sql(node), why, f"REPLACE({ref.column}, ',', '') or the like before the number is taken."
+
+
+def _subtracted(c: Context) -> Iterator[Told]:
+    """A day minus a day, which SQLite takes for the years that they begin with."""
+    if c.query.dialect != "sqlite":
+        return
+    for select in c.query.selects:
+        for node in own(select.node, exp.Sub):
+            if _is_day(c, select, node.left) and _is_day(c, select, node.right):
+                why = "days are texts here, of which the year alone is subtracted"
+                yield c.query.sql(node), why, "JULIANDAY(…) - JULIANDAY(…) gives days."
+
+
+def _is_day(c: Context, select: Select, node: Any) -> bool:
+    select, node = _meant(c, select, node)
+    if isinstance(node, exp.Literal):
+        return node.is_string and _DATE.match(node.this) is not None
+    if is_one_of(node, _DAYS):
+        return True
+    if isinstance(node, (exp.Min, exp.Max)):
+        node = node.this
+    ref = select.ref(node)
+    values = _texts(c, ref) if ref is not None and ref.declared.kind is not Kind.NUMBER else []
+    return bool(values) and all(map(_DATE.match, values))
+
+
+def _padded(c: Context) -> Iterator[Told]:
+    """strftime('%m', day) = '1', which is '01'."""
+    if c.query.dialect != "sqlite":
+        return
+    for select in c.query.selects:
+        for node in own(select.node, (*(getattr(exp, name) for name in COMPARISONS), exp.In, exp.Between)):
+            sides = [node.this, *_compared_with(node)]
+            formats = [side.args["format"].name for side in sides if isinstance(side, exp.TimeToStr)]
+            width = _WIDTHS.get(formats[0]) if len(formats) == 1 else None
+            for side in sides if width else ():
+                text = _text_as_number(side)
+                if text.isdigit() and len(text) < (width or 0):
+                    why = f"{formats[0]} gives texts of {width} digits, so that {text!r} is none of them"
+                    yield c.query.sql(node), why, f"Write '{text.zfill(width or 0)}'."
+                    break
 
 
 def _divided(c: Context) -> Iterator[Told]:
