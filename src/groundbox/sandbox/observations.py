@@ -220,7 +220,7 @@ def _unnamed(kind: Kind) -> str:
     joins = kind.code.startswith(("pandas.merge", "pandas.concat"))
     if joins:
         return "the labels of rows"
-    return {"python.overflow": "an array", "pandas.misaligned": "the result"}.get(kind.code, "a column without a name")
+    return {"python.overflow": "an array", "pandas.misaligned": "the result"}.get(kind.code, "what has no name")
 
 
 def _shown(name: str) -> str:

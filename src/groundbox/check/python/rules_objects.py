@@ -124,7 +124,7 @@ def iterators_used_up(program: Program) -> Iterator[Finding]:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     made.pop(name, None)
                     used.pop(name, None)
-                    if len(program.flow.assigned(name)) == 1 and _is_iterator(program, value):
+                    if _is_iterator(program, value) and len(program.flow.assigned(name)) == 1:
                         made[name] = statement.lineno
 
 

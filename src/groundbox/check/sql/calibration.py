@@ -25,7 +25,8 @@ OF_THE_DATA: Final[Mapping[str, str]] = {
     "sql.outer_join_undone": "a condition or a later join drops the rows without a partner that an outer join keeps",
     "sql.and_or_not": "a condition looks at one row: it holds for none or for all, takes either for both, or excludes "
     "one row while another of the same thing stays in",
-    "sql.type_mismatch": "numbers or days as texts, compared letter by letter or with numbers; whole numbers divided",
+    "sql.type_mismatch": "numbers or days as texts, compared letter by letter or with numbers, added up or subtracted; "
+    "whole numbers divided",
     "sql.duplicate_rows": "rows of the result are alike",
     "sql.duplicates_by_join": "the same by a join, of a key, where different ones are asked for, or in a sum or count",
     "sql.group_of_one": "each group is a single row",
