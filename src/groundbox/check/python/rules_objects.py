@@ -5,7 +5,7 @@ labels of a column taken for its values, and conditions that always hold."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from groundbox.check.python.program import Program
@@ -25,6 +25,7 @@ _MAKERS: Final = frozenset(["list", "dict", "set", "collections.defaultdict", "c
 def late_variables(program: Program) -> Iterator[Finding]:
     """A lambda that is kept in a loop and uses the loop's variable, which has its last value when it is called."""
     for node in program.nodes:
+        kept: Iterable[ast.expr]
         if isinstance(node, ast.For):
             kept = _kept_in(program, node.body)
         elif isinstance(node, ast.ListComp | ast.DictComp):

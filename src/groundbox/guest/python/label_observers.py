@@ -80,10 +80,12 @@ def table_keys(watch: Watch, line: int, given: dict[str, Any], result: Any) -> N
     """Rows of which a key is blank, and which no cell of a pivot table or a cross table counts."""
     data = given.get("self", given.get("data"))
     data = data if hasattr(data, "columns") else None
-    names, lost, rows = [], None, 0
+    names: list[Any] = []
+    lost: Any = None
+    rows = 0
     for side in (given.get("index"), given.get("columns")):
         for key in side if type(side) is list else [] if side is None else [side]:
-            column = key if data is None else data[key] if type(key) is str and key in data.columns else None
+            column: Any = key if data is None else data[key] if type(key) is str and key in data.columns else None
             if not hasattr(column, "isna") or getattr(column, "ndim", 0) != 1 or not watch.may_look_at(len(column)):
                 continue
             blank = column.isna().to_numpy()
