@@ -1,5 +1,6 @@
 """Rewards: right is 1, wrong is 0, and where a sandbox fails or nothing can be said there is none."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -13,7 +14,7 @@ import pytest
 import groundbox as gb
 from groundbox.errors import InvalidArgument, SandboxLost, SandboxUnavailable
 from groundbox.learn.evaluation import judging
-from groundbox.learn.rewards import rewarding
+from groundbox.learn.rewards import rewarding, scoring
 from groundbox.learn.rewards.rewarding import (
     Rewards,
     answer_reward,
@@ -237,6 +238,24 @@ def test_a_sandbox_that_fails_is_tried_again_and_is_no_zero(monkeypatch):
     left[0] = 99
     assert rewards.cases([GOOD], [CASES], ["double"]) == [None]
     assert rewards.failures == 1
+
+
+def test_a_run_whose_process_is_killed_is_recorded_again(monkeypatch):
+    program, left, run = f"import time\n{SUM}\ntime.sleep(0.3)\n", [1], scoring.AsyncSandbox.run
+
+    async def killed_once(box, *given, **options):
+        running = asyncio.ensure_future(run(box, *given, **options))
+        if left:
+            left.pop()
+            await asyncio.sleep(0.2)
+            (await box.worker())._signal(signal.SIGKILL)
+        return await running
+
+    monkeypatch.setattr(scoring.AsyncSandbox, "run", killed_once)
+    question = {"kind": "state", "name": "t", "line": 7, "time": 1}
+
+    assert fact_reward(["Answer: 5"], [program], ["f"], [question], args=[[[1, 2, 3]]]) == [1.0]
+    assert not left
 
 
 def test_what_cannot_run_here_at_all_is_raised(monkeypatch):

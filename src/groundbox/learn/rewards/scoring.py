@@ -19,11 +19,12 @@ from groundbox.dataset.processes import Slots
 from groundbox.dataset.tasks import checking
 from groundbox.dataset.tasks.moments import literal_text
 from groundbox.dataset.tasks.task import Lines
-from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.errors import GroundboxError, InvalidArgument, SandboxLost
 from groundbox.execution import Outcome
 from groundbox.learn.evaluation.judging import CANNOT_RUN, Case, Judge, Tests, tried
 from groundbox.learn.rewards.step_truth import StepTruth
 from groundbox.limits import Limits
+from groundbox.sandbox.outcome import may_be_killed_by_others
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
@@ -265,6 +266,8 @@ async def recorded(run: Run, settings: Settings) -> Trace | None:
     args = list(literals.decode(json.loads(run.args)))
     async with AsyncSandbox(limits=settings.limits, **options) as box:
         execution = await box.run(run.source, mode="call", call=run.call, args=args, trace=True)
+    if may_be_killed_by_others(execution):
+        raise SandboxLost("its process was killed")
     if execution.outcome in (Outcome.OK, Outcome.ERROR):
         trace: Trace | None = execution.trace
         return trace
