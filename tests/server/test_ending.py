@@ -1,11 +1,15 @@
 """A server that is told to end: what its clients are answered, and what it writes into its log."""
 
+import collections
 import concurrent.futures
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -151,7 +155,126 @@ def test_a_server_that_was_told_to_end_exits_with_0_and_writes_no_error(ended):
 
     assert code == 0
     assert not re.search("Traceback|ERROR", log), log
-    assert took_s < 0.5 + 2 + 3  # the last 3 for a machine that is busy with other tests
+    assert took_s < 0.5 + 2
+
+
+SLOW_TO_END = """
+from groundbox.sandbox.worker import Worker
+
+has_ended = Worker.has_ended
+
+def ends_late(worker, ended):
+    worker._loop.call_later(3, has_ended, worker, ended)
+
+Worker.has_ended = ends_late
+"""
+
+
+def test_runs_are_answered_before_the_kernel_has_ended_their_sandboxes(tmp_path):
+    """Which takes a second where many end at once. verl would count anything but 504 as a wrong answer."""
+    with (
+        serving(tmp_path / "log", "--grace-s", 0.5, before=SLOW_TO_END) as server,
+        concurrent.futures.ThreadPoolExecutor(4) as threads,
+        ending_with(server),
+    ):
+        body = {"code": SLEEP, "run_timeout": 900}
+        futures = [threads.submit(post, server, "/run_code?refused=504", body) for _ in range(2)]
+        futures += [
+            threads.submit(post, server, "/run_code?refused=504", {**body, "files": {"/tmp/a": "YQ=="}})  # may stay
+            for _ in range(2)
+        ]
+        wait_until(lambda: runs_of(server) == 4)
+        time.sleep(1)
+        begun = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        answers = [future.result() for future in futures]
+        took_s = time.monotonic() - begun
+        server.process.wait(30)
+
+    assert [answer.status_code for answer in answers] == [504] * 4
+    assert took_s < 0.5 + 2
+
+
+GIVEN = """
+import os, sys
+given, *command = sys.argv[1:]
+os.dup2(int(given), 3)
+os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid()), "LISTEN_FDNAMES": "http"}
+os.execv(command[0], command)
+"""
+
+
+def started_on(listening, log, *options):
+    """Start a server on a socket that this process holds, as a service manager does."""
+    command = [sys.executable, "-m", "groundbox", "serve", "--grace-s", "0.5", *options]
+    return subprocess.Popen(
+        [sys.executable, "-c", GIVEN, str(listening.fileno()), *command],
+        pass_fds=[listening.fileno()],
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        env={**os.environ, "GROUNDBOX_API_KEY": TOKEN},
+    )
+
+
+def asked_as_verl_asks(url, number):
+    """The status that verl counts: 504 is asked again after 1 and 2 s, and everything else is final."""
+    body = {"code": f"import time; time.sleep(0.3); print({number})", "run_timeout": 60}
+    for attempt in range(3):
+        answer = httpx.post(f"{url}/with-key/{TOKEN}/run_code?refused=504", json=body, timeout=120)
+        if answer.status_code != 504 or attempt == 2:
+            return answer.status_code, answer.json()["status"] if answer.status_code == 200 else answer.text
+        time.sleep(attempt + 1)
+    raise AssertionError
+
+
+def test_no_connection_is_refused_while_a_server_is_restarted_on_a_socket_that_stays_open(tmp_path):
+    stop, answers = threading.Event(), []
+
+    def ask(url):
+        while not stop.is_set():
+            answers.append(asked_as_verl_asks(url, 1))
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        open(tmp_path / "log", "w") as log,
+        concurrent.futures.ThreadPoolExecutor(4) as threads,
+    ):
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server = started_on(listening, log)
+        try:
+            assert server.stdout.readline().strip() == url + "/"
+            futures = [threads.submit(ask, url) for _ in range(4)]
+            for _ in range(2):
+                count = len(answers)
+                wait_until(lambda count=count: len(answers) > count + 4)
+                server.send_signal(signal.SIGTERM)
+                assert server.wait(30) == 0
+                time.sleep(1)
+                server = started_on(listening, log)
+                server.stdout.readline()
+        finally:
+            stop.set()
+            for future in futures:
+                future.result()
+            server.terminate()
+            server.wait(30)
+
+    assert collections.Counter(answers) == {(200, "Success"): len(answers)}
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "problem"),
+    [
+        (lambda: socket.socket(), [], "a socket that does not listen on TCP"),
+        (lambda: socket.create_server(("0.0.0.0", 0)), ["--no-auth"], "can be reached by others than this machine"),
+    ],
+)
+def test_a_given_socket_that_cannot_be_served_is_refused(tmp_path, made, options, problem):
+    with made() as listening, open(tmp_path / "log", "w") as log:
+        assert started_on(listening, log, *options).wait(30) == 2
+
+    assert problem in (tmp_path / "log").read_text()
 
 
 def test_a_run_that_ends_within_the_grace_is_answered_as_usual(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import logging
@@ -161,6 +162,7 @@ def serve(
             raise
         raise programs.bad(_WHERE[error.argument], error.problem) from None
     click.echo("groundbox: ended", err=True)
+    gc.freeze()  # else the interpreter looks for cycles among all objects when it ends, which takes up to a second
     return 0
 
 
@@ -179,7 +181,7 @@ def _serve(
     from groundbox.server.application import application
     from groundbox.server.audit import AuditLog
     from groundbox.server.keys import Keys, KeyStore, check_token, new_token
-    from groundbox.server.listening import bound, bound_unix, mark_of, serve, url_of, withdraw_unix
+    from groundbox.server.listening import bound, bound_unix, inherited, mark_of, serve, url_of, withdraw_unix
     from groundbox.server.notify import Manager
     from groundbox.server.service import Service
 
@@ -190,10 +192,11 @@ def _serve(
     store = KeyStore(keys) if keys else None
     if store is not None:
         store.all()  # a database that cannot be used is told now
+    given = None if over_unix else inherited(os.environ, may_be_public=not no_auth, secret=TOKEN)
     if unix_socket is not None:
         listening = bound_unix(unix_socket)
     else:
-        listening = bound(host, port, may_be_public=not no_auth, secret=TOKEN)
+        listening = given or bound(host, port, may_be_public=not no_auth, secret=TOKEN)
     with listening:
         mark = None if unix_socket is None else mark_of(unix_socket)
         service = Service(
@@ -220,7 +223,7 @@ def _serve(
             service.begin_end()
             if member is not None:
                 await member.leave()
-            await service.end()
+            await service.end(lingers=given is None)
 
         try:
             serve(
@@ -231,6 +234,7 @@ def _serve(
                 keep_alive_s=settings.header_s,
                 ws="websockets-sansio",
                 grace_s=0.25,  # the service has given its own
+                is_inherited=given is not None,
             )
         finally:
             if unix_socket is not None and mark is not None:

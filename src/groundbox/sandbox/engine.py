@@ -660,6 +660,13 @@ async def current() -> Engine:
     return engine
 
 
+async def end_current() -> None:
+    """End the running loop's engine now, if there is one, because nothing more is going to be run."""
+    engine = _ENGINES.get(asyncio.get_running_loop())
+    if engine is not None:
+        await engine.lifetime.aclose()
+
+
 async def _until_loop_ends(engine: Engine) -> AsyncGenerator[None, None]:
     """`asyncio.run` closes the generators of its loop before the loop: that is when the engine ends."""
     try:

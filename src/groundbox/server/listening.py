@@ -25,7 +25,7 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -39,6 +39,8 @@ from groundbox.server.eventloop import SILENCE_S, Watchdog
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CLOSING_S: Final = 0.5
 _BACKLOG: Final = 2048
+_FIRST_GIVEN: Final = 3
+"""Descriptor of the first socket from a service manager."""
 _CREDENTIALS: Final = struct.Struct("3i")  # ucred of unix(7): process, user, group
 _WS_BYTES: Final = 16 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024
@@ -84,6 +86,32 @@ def bound(host: str, port: int, *, may_be_public: bool, secret: str) -> socket.s
         listening.close()
         problem = f"{address[0]}:{port} cannot be listened on: {_why(error)}. Choose another port, or 0 for a free one"
         raise InvalidArgument("port", problem) from None
+    return listening
+
+
+def inherited(environ: MutableMapping[str, str], *, may_be_public: bool, secret: str) -> socket.socket | None:
+    """The socket that a service manager listens on for this process, as sd_listen_fds(3) has it; None without one.
+
+    It stays open while one server ends and the next one starts: connections wait, and are not refused.
+    The variables are removed from the environment.
+
+    Raises:
+        InvalidArgument: There are several sockets, or it is not a listening TCP socket, or it may not be public and is.
+    """
+    count, process = environ.pop("LISTEN_FDS", ""), environ.pop("LISTEN_PID", "")
+    environ.pop("LISTEN_FDNAMES", None)
+    if process != str(os.getpid()) or count in ("", "0"):
+        return None
+    if count != "1":
+        raise InvalidArgument("port", f"the service manager gave {count} sockets; give one. Nothing was started")
+    os.set_inheritable(_FIRST_GIVEN, False)
+    listening = socket.socket(fileno=_FIRST_GIVEN)
+    is_tcp = listening.family in (socket.AF_INET, socket.AF_INET6) and listening.type == socket.SOCK_STREAM
+    if not is_tcp or not listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        raise InvalidArgument("port", "the service manager gave a socket that does not listen on TCP")
+    address = str(listening.getsockname()[0])
+    if not may_be_public and not is_loopback(address):
+        raise InvalidArgument("host", f"{address} can be reached by others than this machine; set {secret} to a secret")
     return listening
 
 
@@ -195,6 +223,7 @@ def serve(
     stop: asyncio.Event | None = None,
     silence_s: float = SILENCE_S,
     grace_s: float = 5.0,
+    is_inherited: bool = False,
 ) -> None:
     """Answer until SIGINT, SIGTERM or SIGHUP (unless that is ignored, as by nohup), in the main thread.
 
@@ -208,6 +237,8 @@ def serve(
         stop: Ends it, too, when it is set.
         silence_s: Seconds after which an event loop that hangs ends this process with EXIT_STATUS.
         grace_s: Seconds that requests may still take after `ending`, before they are called off.
+        is_inherited: Whether the socket stays open when this process ends (`inherited`). Then no connection is taken
+            any more once the end has come: it waits for the next server.
     """
     over_unix = listening.family == socket.AF_UNIX
     logging.getLogger("uvicorn.error").addFilter(_is_news)
@@ -225,7 +256,8 @@ def serve(
         limit_concurrency=None if max_connections is None else max_connections + 1,  # the refused one is counted, too
         timeout_keep_alive=int(keep_alive_s),
     )
-    asyncio.run(_Server(config, ready, ending, stop, silence_s, grace_s).serve(sockets=[listening]))
+    server = _Server(config, ready, ending, stop, silence_s, grace_s, is_inherited=is_inherited)
+    asyncio.run(server.serve(sockets=[listening]))
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -354,9 +386,12 @@ class _Server(uvicorn.Server):
         stop: asyncio.Event | None,
         silence_s: float,
         grace_s: float,
+        *,
+        is_inherited: bool,
     ) -> None:
         super().__init__(config)
-        self._grace_s = grace_s
+        self._grace_s, self._is_inherited = grace_s, is_inherited
+        self._begun_ending: asyncio.Future[None] | None = None
         self.should_exit = self.force_exit = False
         self._ready, self._ending, self._stop, self._silence_s = ready, ending, stop, silence_s
 
@@ -397,10 +432,10 @@ class _Server(uvicorn.Server):
         First `ending` ends what goes on, and the replies about that are written. A request that has no reply after
         `grace_s` is cancelled, which the guard answers.
         """
-        if self._ending is not None:
-            await self._wait_for({asyncio.ensure_future(self._ending())}, math.inf)
-        for server in self.servers:
-            server.close()
+        self._begin_ending()
+        if self._begun_ending is not None:
+            await self._wait_for({self._begun_ending}, math.inf)
+        self._stop_listening()
         for each in sockets or []:
             each.close()
         for connection in list(self.server_state.connections):
@@ -428,6 +463,19 @@ class _Server(uvicorn.Server):
         if self.should_exit:
             self.force_exit = True
         self.should_exit = True
+        if self.started:
+            self._begin_ending()  # uvicorn looks at `should_exit` ten times a second
+
+    def _begin_ending(self) -> None:
+        """Begin `ending`, once."""
+        if self._ending is not None and self._begun_ending is None:
+            self._begun_ending = asyncio.ensure_future(self._ending())
+            if self._is_inherited:
+                self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        for server in self.servers:
+            server.close()
 
 
 def _why(error: Exception) -> str:

@@ -25,6 +25,7 @@ from groundbox.errors import InvalidArgument
 from groundbox.execution import Event, Execution
 from groundbox.limits import Limits
 from groundbox.network import Network
+from groundbox.sandbox import engine as engines
 from groundbox.sandbox.process import AsyncProcess
 from groundbox.sandbox.sandbox import AsyncSandbox, is_closed, seed_of
 from groundbox.server.audit import AuditLog
@@ -48,6 +49,10 @@ _SANDBOX: Final = frozenset(
 )
 """Arguments of a sandbox that a request may choose; tools are a wire's own."""
 _OF_ENDED_SANDBOXES: Final = frozenset(("sandbox_closed", "sandbox_lost", "sandbox_busy", "process_error"))
+_KILLING_S: Final = 0.05
+_ANSWERING_S: Final = 0.5
+_WRITING_S: Final = 0.02
+"""For the replies of runs that were called off, before the loop waits for the engine's end."""
 _LINGER_S: Final = 1.1
 _REPLY_BYTES: Final = 1024
 _PROCESS_BYTES: Final = 8 * 1024
@@ -95,7 +100,9 @@ class Service:
         self._seeded: weakref.WeakKeyDictionary[AsyncSandbox, str] = weakref.WeakKeyDictionary()
         self.problem = "the server is starting"
         self.is_ending = self._is_killing = False
+        self._refused_at = float("-inf")
         self._working: set[AsyncSandbox] = set()
+        self._runs: set[asyncio.Task[Any]] = set()
         self._waiting: set[asyncio.Task[None]] = set()
         self.begun = time.time()
         self.runs = 0
@@ -127,27 +134,48 @@ class Service:
         if not self.is_ending:
             self.is_ending = self.sandboxes.is_ending = True
             self.problem = "the server is shutting down"
+            if self.turns.waiting:
+                self._shut()
             self.turns.close()
 
-    async def end(self) -> None:
+    async def end(self, *, lingers: bool = True) -> None:
         """Shut down: give runs in progress their `grace_s`, then end all sandboxes, so that every run is answered.
 
         A client that was refused asks again after a second, and some count their attempts. It must not find a closed
-        port before another server has taken over, so requests are refused for a little longer.
+        port before another server has taken over, so requests are refused for a little longer after the last refusal.
+
+        Args:
+            lingers: False if the port stays open for the next server when this one has ended.
         """
-        had_work = self.turns.running or self.turns.waiting
         self.begin_end()
         await self.turns.wait_until_idle(self.settings.grace_s)
         self._is_killing = True
-        await asyncio.gather(*(box.close() for box in self._working), return_exceptions=True)
-        await self.sandboxes.close_all()
-        if had_work:
-            await asyncio.sleep(_LINGER_S)
+        boxes = [box.close() for box in self._working]
+        closing = asyncio.gather(*boxes, self.sandboxes.close_all(), return_exceptions=True)
+        await asyncio.wait([closing], timeout=_KILLING_S)
+        for task in self._runs:  # the kernel may take a second to end a sandbox, and clients are answered before
+            task.cancel()
+        await self.turns.wait_until_idle(_ANSWERING_S)
+        await asyncio.sleep(_WRITING_S)
+        await closing
+        await engines.end_current()
+        if lingers:
+            await asyncio.sleep(max(0.0, self._refused_at + _LINGER_S - time.monotonic()))
 
     def check_open(self) -> None:
         """Raises Refused, 503, if this server shuts down and takes no new work."""
         if self.is_ending:
-            raise shutting_down()
+            raise self._shut()
+
+    def _check_living(self) -> None:
+        """Raises Refused, 503, if sandboxes are being ended, so that no run begins that nothing would end."""
+        if self._is_killing:
+            raise self._shut()
+
+    def _shut(self) -> Refused:
+        """Return the refusal of a server that ends, and note that its client will ask again."""
+        self._refused_at = time.monotonic()
+        return shutting_down()
 
     def standing(self) -> str:
         """What goes on now, or why no program can be run, in one line for people."""
@@ -500,6 +528,9 @@ class Service:
         Yields:
             To be called with its execution.
         """
+        self._check_living()
+        task = asyncio.current_task()
+        assert task is not None
         name, facts = uuid.uuid4().hex, {}
         if self.audit is not None:
             facts = {**_asked(key, held, wire, source), "language": options.get("language", "python")}
@@ -509,7 +540,7 @@ class Service:
         def ended(execution: Execution) -> Ran:
             nonlocal has_ended
             if self._is_killing:  # its sandbox was ended under it, and nobody must take that for the program's own end
-                raise shutting_down()
+                raise self._shut()
             has_ended = True
             if self.sandboxes.tag:
                 execution = dataclasses.replace(execution, execution_id=self.sandboxes.tag + execution.execution_id)
@@ -524,6 +555,7 @@ class Service:
                 self.audit.end(name, {**facts, **_audited(execution, waited_s)})
             return Ran(execution=execution, waited_s=waited_s)
 
+        self._runs.add(task)
         try:
             yield ended
         except BaseException as error:
@@ -533,14 +565,19 @@ class Service:
                 if self.audit is not None:
                     outcome = refusal_of(error).code if isinstance(error, Exception) else "abandoned"
                     self.audit.end(name, {**facts, "outcome": outcome})
+            if self._is_killing and isinstance(error, asyncio.CancelledError):  # by `end`
+                task.uncancel()
+                raise self._shut() from None
             raise
+        finally:
+            self._runs.discard(task)
 
     def _refusal(self, error: Exception) -> Refused:
         if isinstance(error, Refused):
             return error
         refused = refusal_of(error)
         if self._is_killing and (refused.status >= 500 or refused.code in _OF_ENDED_SANDBOXES):
-            return shutting_down()
+            return self._shut()
         if refused.status >= 500:
             self.metrics.failed(refused.code)
             if refused.status == 500:

@@ -31,7 +31,7 @@ from groundbox.sandbox import environments
 from groundbox.sandbox.outcome import may_be_killed_by_others
 from groundbox.server import bodies, schemas
 from groundbox.server.keys import Key
-from groundbox.server.refusals import Refused, of_this_side
+from groundbox.server.refusals import Refused, of_this_side, shutting_down
 from groundbox.server.replies import attended, json_reply
 from groundbox.server.sandboxes import Held
 from groundbox.server.schemas import Path, Text, Word
@@ -132,11 +132,14 @@ class _SandboxFusion:
     async def _answered(self, request: Request, work: Any) -> Response:
         try:
             return json_reply(await attended(request, work))
-        except Refused as refused:
+        except (Refused, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not self._service.is_ending:
+                raise
+            refused = error if isinstance(error, Refused) else shutting_down()
             told = of_this_side(refused)
             if (told.status >= 500 or told.status == 429) and request.query_params.get("refused") == "504":
-                raise Refused(504, told.code, told.message, retry_after_s=told.retry_after_s) from refused
-            raise told from refused
+                raise Refused(504, told.code, told.message, retry_after_s=told.retry_after_s) from error
+            raise told from error
 
     async def _ran(self, key: Key, asked: _RunCode) -> dict[str, Any]:
         language = asked.language or "python"
