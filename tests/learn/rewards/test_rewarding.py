@@ -14,7 +14,7 @@ import pytest
 import groundbox as gb
 from groundbox.errors import InvalidArgument, SandboxLost, SandboxUnavailable
 from groundbox.learn.evaluation import judging
-from groundbox.learn.rewards import rewarding, scoring
+from groundbox.learn.rewards import rewarding
 from groundbox.learn.rewards.rewarding import (
     Rewards,
     answer_reward,
@@ -241,7 +241,7 @@ def test_a_sandbox_that_fails_is_tried_again_and_is_no_zero(monkeypatch):
 
 
 def test_a_run_whose_process_is_killed_is_recorded_again(monkeypatch):
-    program, left, run = f"import time\n{SUM}\ntime.sleep(0.3)\n", [1], scoring.AsyncSandbox.run
+    program, left, run = f"import time\n{SUM}\ntime.sleep(0.3)\n", [1], gb.AsyncSandbox.run
 
     async def killed_once(box, *given, **options):
         running = asyncio.ensure_future(run(box, *given, **options))
@@ -251,7 +251,7 @@ def test_a_run_whose_process_is_killed_is_recorded_again(monkeypatch):
             (await box.worker())._signal(signal.SIGKILL)
         return await running
 
-    monkeypatch.setattr(scoring.AsyncSandbox, "run", killed_once)
+    monkeypatch.setattr(gb.AsyncSandbox, "run", killed_once)
     question = {"kind": "state", "name": "t", "line": 7, "time": 1}
 
     assert fact_reward(["Answer: 5"], [program], ["f"], [question], args=[[[1, 2, 3]]]) == [1.0]
