@@ -198,12 +198,13 @@ other-hosts: setup .venv-clients/stamp
 	MEMORY=2G $(UML) .venv-clients/bin/$(IN_UML) tests/server/wires/test_e2b.py -k '$(WITH_E2B)'
 	MEMORY=3G $(UML) $(BIN)/$(IN_UML) $(OF_GROUPS) $(OF_LIMITS) -k 'test_cgroup or $(LIMITED)'
 
-# What is refused without Landlock, such as branching, is skipped. Sealed programs, by which branching copies a process,
-# hang on this kernel; why was not looked into.
-OF_WALLS   := tests/jail tests/template tests/sandbox tests/escape --ignore=tests/jail/test_sealed.py
+# What is refused without Landlock, such as branching, is skipped. The heap has no random place on this kernel, which then
+# keeps `brk` above the program's data (CONFIG_COMPAT_BRK), out of reach of a keeper.
+OF_WALLS   := tests/jail tests/template tests/sandbox tests/escape
+NOT_THERE  := --deselect 'tests/jail/test_sealed.py::test_without_the_guard_a_guest_has_its_keeper_run_what_it_likes[brk]'
 
 other-hosts-walls: setup
-	MEMORY=4G WITHIN_S=7200 $(UML) $(BIN)/$(IN_UML) -p landlock_skips $(OF_WALLS) -m 'not soak' $(ARGS)
+	MEMORY=4G WITHIN_S=7200 $(UML) $(BIN)/$(IN_UML) -p landlock_skips $(OF_WALLS) $(NOT_THERE) -m 'not soak' $(ARGS)
 
 other-systems: .venv/stamp
 	$(BIN)/python scripts/other_systems.py $(ARGS)

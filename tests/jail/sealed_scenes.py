@@ -1,6 +1,7 @@
 """Scenes for test_sealed.py, one for each call of this program: a keeper, its guest, and what the guest tries."""
 
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -49,7 +50,7 @@ class Stage:
             finally:
                 os._exit(1)
         keeper = (pid, pidfd, wake)
-        self.order(keeper, Order.RUN)
+        assert self.order(keeper, Order.RUN) >= 0
         return keeper, ours
 
     def connect(self):
@@ -213,8 +214,8 @@ def surroundings():
         try:
             kernel.call("rseq", aligned, 32, 0, 0x53053053)
             kernel.call("rseq", aligned, 32, 1, 0x53053053)
-        except OSError:
-            return "registered"
+        except OSError as error:
+            return "no such call" if error.errno == errno.ENOSYS else "registered"
         return "none"
 
     def guest(sock, park):

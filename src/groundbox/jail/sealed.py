@@ -239,15 +239,17 @@ def _end_restartable_sequences() -> None:
     library.pthread_self.restype = ctypes.c_void_p
     try:
         offset = ctypes.c_ssize_t.in_dll(library, "__rseq_offset").value
-        size = max(_RSEQ_BYTES, ctypes.c_uint.in_dll(library, "__rseq_size").value)
+        registered_bytes = ctypes.c_uint.in_dll(library, "__rseq_size").value  # 0: it tried, and the kernel refused
         where = ctypes.c_void_p(library.pthread_self() + offset)
     except ValueError:  # an older library
         where = None
     if where is not None:
         try:
-            kernel.call("rseq", where, size, 1, _RSEQ_SIGNATURE)
+            kernel.call("rseq", where, max(_RSEQ_BYTES, registered_bytes), 1, _RSEQ_SIGNATURE)
         except kernel.KernelRefused as error:
-            if error.errno != errno.EINVAL:  # not registered
+            # EINVAL: there is no registration. ENOSYS: the kernel has no such call (CONFIG_RSEQ), or a filter that was
+            # set after the registration hides it.
+            if error.errno != errno.EINVAL and not (error.errno == errno.ENOSYS and registered_bytes == 0):
                 raise
     probe = ctypes.create_string_buffer(2 * _RSEQ_BYTES)
     aligned = ctypes.c_void_p((ctypes.addressof(probe) + 31) & ~31)
