@@ -55,13 +55,13 @@ _TRIAL: Final = {
 
 def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     """Warm up, seal the outer jail, then fork on request until the host closes the socket."""
+    guest = guest_code.load(order["guest"])  # before packages of the environment can be found
     plan = outer.plan_from(order)
     pidfds.install()
     os.environ.clear()
     os.environ.update(order["environ"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warm.enter_environment(order.get("caches"), order["folder"])
-    guest = guest_code.load(order["guest"])
     cells = guest.cells(ipython=order["ipython"], tracer=order["tracer"])
     if plan.backend == LANDLOCK:
         guest.limit_libraries()
