@@ -102,6 +102,12 @@ print(df.pivot_table(index='k', values='v', aggfunc='sum').v.sum())
 PIVOT_KEPT = PIVOT.replace("'sum')", "'sum', dropna=False)")
 PIVOT_WHOLE = PIVOT.replace("None", "'c'")
 CROSS = PIVOT.replace("df.pivot_table(index='k', values='v', aggfunc='sum').v.sum()", "pd.crosstab(df.k, df.v).size")
+SECONDS = "import pandas as pd\nprint(pd.to_datetime(pd.Series([1700000000, 1700086400])).tolist())"
+FIRST = """
+import pandas as pd
+df = pd.DataFrame({'k': ['a', 'a', 'b'], 'x': [None, 1, 2], 'y': [5, 6, 7]})
+print(df.groupby('k').first())
+"""
 FLAGS = "import pandas as pd\nprint(pd.Series(['True', 'False']).astype(bool).sum())"
 FLAGS_RIGHT = "import pandas as pd\nprint((pd.Series(['True', 'False']) == 'True').astype(bool).sum())"
 
@@ -147,6 +153,12 @@ FLAGS_RIGHT = "import pandas as pd\nprint((pd.Series(['True', 'False']) == 'True
         (PIVOT_KEPT, set()),
         (PIVOT_WHOLE, set()),
         (CROSS, {"pandas.groups_dropped"}),
+        (SECONDS, {"pandas.numbers_as_times"}),
+        (SECONDS.replace("]))", "]), unit='s')"), set()),
+        (SECONDS.replace("1700000000, 1700086400", "5, 6"), set()),
+        (FIRST, {"pandas.groups_mixed"}),
+        (FIRST.replace("first()", "last()"), set()),
+        (FIRST.replace("first()", "nth(0)"), set()),
         (FLAGS, {"pandas.text_as_bool"}),
         (FLAGS_RIGHT, set()),
     ],
@@ -214,6 +226,9 @@ print(b.lines)
         ("ns = map(int, '12')\nfor n in ns:\n    print(n)\nprint(list(ns))", {"python.used_up": [4]}),
         ("ns = list(map(int, '12'))\nprint(sum(ns))\nprint(max(ns))", {}),
         ("ns = map(int, '12')\nprint(sum(ns))\nns = map(int, '34')\nprint(sum(ns))", {}),
+        ("print({True: 'yes', 1: 'one'})", {"python.equal_keys": [1]}),
+        ("print({0: 'none', 1: 'one', False: 'no'})", {"python.equal_keys": [1]}),
+        ("print({'a': 1, 'b': 1, '1': 3, 1: 2, 1: 3})", {}),
         ("x = 3\nif x == 1 or 2:\n    print('yes')", {"python.always_true": [2]}),
         ("x = 3\nif x == 1 or x == 2 or not x:\n    print('yes')\nprint(x == 1 or 2)", {}),
     ],

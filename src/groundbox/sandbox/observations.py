@@ -170,6 +170,18 @@ KINDS: Final[Mapping[str, Kind]] = {
         "astype(bool) made True of {lost} of {rows} texts of {names} such as 'False', 'no' or '0'",
         "Compare with the text that means it: column == 'True'.",
     ),
+    "numbers_as_times": Kind(
+        "pandas.numbers_as_times",
+        "note",
+        "to_datetime took {rows} whole numbers of {names} for nanoseconds, so that all are in 1970",
+        "Name the unit: pd.to_datetime(column, unit='s'), or 'ms'.",
+    ),
+    "groups_mixed": Kind(
+        "pandas.groups_mixed",
+        "note",
+        "first() and last() leave blanks out, so that in some groups {names} and other columns are of different rows",
+        "For the first rows as they are: .head(1) or .nth(0).",
+    ),
     "keys_dropped": Kind(
         "pandas.groups_dropped",
         "note",

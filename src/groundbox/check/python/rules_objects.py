@@ -1,6 +1,6 @@
 """Rules on objects that are other ones than they seem: variables of a loop in functions that run later, the None of
 methods in place, lists that change while they are gone through, rows that are one list, iterators that are used up,
-labels of a column taken for its values, and conditions that always hold."""
+labels of a column taken for its values, conditions that always hold, and keys that are equal."""
 
 from __future__ import annotations
 
@@ -166,6 +166,27 @@ def conditions_that_always_hold(program: Program) -> Iterator[Finding]:
                         )
 
 
+def keys_that_are_equal(program: Program) -> Iterator[Finding]:
+    """A dict that is written with 1 and True, or 1.0, as keys: they are one key, and the last value is kept."""
+    for node in program.nodes:
+        if not isinstance(node, ast.Dict):
+            continue
+        seen: dict[object, str] = {}
+        for key in node.keys:
+            program.steps.take()
+            if not isinstance(key, ast.Constant):
+                continue
+            name = ast.unparse(key)[:80]
+            if seen.setdefault(key.value, name) != name:
+                yield Finding(
+                    code="python.equal_keys",
+                    evidence={"line": key.lineno},
+                    message=f"line {key.lineno} has {name} as a key, which equals {seen[key.value]} and replaces its "
+                    "value",
+                    hint="1, 1.0 and True are one key: write texts, or numbers of one type.",
+                )
+
+
 def _kept_in(program: Program, body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
     """What a loop puts into a list, a dict or an attribute that it does not make itself."""
     for statement in body:
@@ -291,4 +312,5 @@ RULES: Final = (
     iterators_used_up,
     labels_taken_for_values,
     conditions_that_always_hold,
+    keys_that_are_equal,
 )

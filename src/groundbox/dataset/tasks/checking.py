@@ -29,6 +29,11 @@ ANSWER_LINE: Final = re.compile(
 _FENCED: Final = re.compile(r"\A(`{3,}|~{3,})[\w+-]*[^\S\n]*\n(.*?)\n?[^\S\n]*\1", re.DOTALL)
 _OPENED: Final = re.compile(r"([*_]*)\w[\w \t]*\Z")
 """The marks before the word."""
+_SPECIAL: Final = re.compile(r"(?:\s*(?:<\|\w{1,30}\|>|</s>|<eos>))+\s*\Z")
+"""Tokens that end a reply, where a server does not take them off."""
+_GROUPED: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_NAMED: Final = re.compile(r"[A-Za-z_]\w{0,40}(?:\([^\n]{0,1000}\))?\s*(?:==?|->|→)\s*(?=\S)")
+"""What a model repeats of the question: `x = 5`, `f([1]) == 3`."""
 _AROUND: Final = ("**", "*", "``", "`")
 """Marks that Markdown puts around a word."""
 
@@ -65,6 +70,7 @@ def answer_of(reply: str) -> str:
 
 
 def _bare(text: str, opened: str) -> str:
+    text = _SPECIAL.sub("", text)
     if opened and text.startswith(opened):
         text = text.removeprefix(opened).strip()
     elif opened:
@@ -93,6 +99,10 @@ def _forms(answer: str) -> Iterator[str]:
     yield answer
     if answer.endswith("."):
         yield answer[:-1]
+    if _GROUPED.fullmatch(answer.rstrip(".")):
+        yield answer.rstrip(".").replace(",", "")
+    if named := _NAMED.match(answer):
+        yield answer[named.end() :]
     if _is_expression(answer):
         return  # a text in quotation marks is as it is written
     yield plain_answer(answer)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _MOST_COLUMNS: Final = 200
 _CODE: Final = re.compile(r"\d{2,}[eE]\d+")
 _PLAIN: Final = re.compile(r"\d*(?:[eE]\d+)?")
+_SECONDS: Final = 100_000_000
+"""Of 1973; in nanoseconds it is a tenth of a second."""
+_NANOSECONDS: Final = 10**15
+_EPOCH: Final = 1970
 _FALSE: Final = frozenset(["false", "f", "no", "n", "0", "off"])
 
 
@@ -97,10 +101,37 @@ def table_keys(watch: Watch, line: int, given: dict[str, Any], result: Any) -> N
         watch.tell("keys_dropped", line, names, rows=rows, lost=int(lost.sum()))
 
 
+def numbers_as_times(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:
+    """Whole numbers without a unit, which pandas takes for nanoseconds: seconds of today are in 1970."""
+    arg, index = given["arg"], getattr(result, "dt", result)
+    if given.get("unit") is not None or getattr(getattr(arg, "dtype", None), "kind", "") not in ("i", "u", "f"):
+        return
+    if not hasattr(index, "year") or not hasattr(arg, "__len__") or not len(arg) or not watch.may_look_at(len(arg)):
+        return
+    largest = abs(arg).max()
+    if _SECONDS <= largest < _NANOSECONDS and bool((index.year == _EPOCH).all()):
+        watch.tell("numbers_as_times", line, [getattr(arg, "name", None)], rows=len(arg))
+
+
+def groups_mixed(watch: Watch, line: int, given: dict[str, Any], result: Any, *, place: int) -> None:
+    """The first or last values of groups, which are of several rows where one of them is blank."""
+    group = given["self"]
+    if getattr(result, "ndim", 1) != 2 or len(result.columns) < 2 or not watch.may_look_at(group.obj.size):
+        return
+    rows = group.nth(place)
+    names = [name for name in list(result.columns)[:_MOST_COLUMNS] if name in rows.columns]
+    filled = [name for name in names if int(rows[name].isna().sum()) > int(result[name].isna().sum())]
+    if filled and len(filled) < len(names):
+        watch.tell("groups_mixed", line, filled, rows=len(result))
+
+
 def label_observers(pandas: Any) -> dict[Any, Any]:
     """Functions of pandas, to what looks at them."""
     pivot = sys.modules["pandas.core.reshape.pivot"]
+    groupby = sys.modules["pandas.core.groupby.groupby"].GroupBy
     return {
+        groupby.first: lambda *told: groups_mixed(*told, place=0),
+        groupby.last: lambda *told: groups_mixed(*told, place=-1),
         pandas.DataFrame.pivot_table: table_keys,
         pivot.pivot_table: table_keys,
         pandas.crosstab: table_keys,

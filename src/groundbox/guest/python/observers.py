@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from .label_observers import index_from_file, label_observers, text_as_bool
+from .label_observers import index_from_file, label_observers, numbers_as_times, text_as_bool
 from .value_observers import blank_keys, read_texts, reduced, rounded, value_observers
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def observers(pandas: Any) -> dict[Any, Observer]:
         frame.join: _joined,
         frame.dropna: _dropped,
         pandas.to_numeric: _coerced,
-        pandas.to_datetime: _coerced,
+        pandas.to_datetime: _timed,
         pandas.concat: _concatenated,
         frame.groupby: _grouped,
         series.groupby: _grouped,
@@ -177,6 +177,11 @@ def _coerced(watch: Watch, line: int, given: dict[str, Any], result: Any) -> Non
     lost = _blank(result) - blank
     if lost > 0:
         watch.tell("values_lost", line, [getattr(arg, "name", None)], rows=len(result), lost=lost)
+
+
+def _timed(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:
+    numbers_as_times(watch, line, given, result)
+    _coerced(watch, line, given, result)
 
 
 def _blank(values: Any) -> int:

@@ -39,6 +39,7 @@ KINDS: Final = (
 """Generators whose questions have one answer, on one line, and are the same in every process (of version 0.1.25)."""
 _ENDING: Final = f"Reason step by step. End with a line that begins with `{MARK}` and holds nothing but the answer."
 _MOST_NUMBER: Final = 400
+_NAMED: Final = re.compile(r"\A[A-Za-z_]\w{0,20} ?= ?")
 _CHOICE: Final = re.compile(r"[(\[]?([A-Za-z])[)\]]")
 _WITH_UNIT: Final = re.compile(r"([-+]?[\d,]+(?:\.\d+)?) ?(?:%|°|[^\W\d_]{1,20}(?: [^\W\d_]{1,20})?)")
 
@@ -87,13 +88,15 @@ def open_gym(wanted: Wanted) -> Gym:
 def is_answer(given: str, true: str) -> bool:
     """Tell whether two answers are the same, as words however spaced, or as numbers or lists of numbers and texts.
 
-    A unit, a percent sign or brackets around a letter count only if the right answer has them.
+    A unit, a percent sign, a name as in `x = 5`, and brackets around a letter count only if the right answer has them.
     """
     if _words(given) == _words(true):
         return True
     given, true = plain_answer(given), plain_answer(true)
     if _words(given) == _words(true) or _words(_bare_choice(given)) == _words(_bare_choice(true)):
         return True
+    if "=" not in true:
+        given = _NAMED.sub("", given, count=1)
     one, other = _number(given), _number(true)
     if one is None and other is not None and (with_unit := _WITH_UNIT.fullmatch(given.rstrip("."))):
         one = _number(with_unit[1])
