@@ -28,6 +28,8 @@ from groundbox.execution import (
 )
 
 _PAGE: Final = 1 << 20
+_REPLACED: Final = "\ufffd"
+"""What a text has for bytes that are not UTF-8; a program may also print it."""
 T = TypeVar("T")
 
 
@@ -94,11 +96,11 @@ def _no_server(path: str, query: Mapping[str, str] | None = None) -> bytes:
 
 
 class _Output:
-    """One stream, whole: from the reply where nothing was cut, else by pages."""
+    """One stream, whole: from the reply if its text has every byte, otherwise by pages."""
 
     def __init__(self, stream: str, text: str, dropped_bytes: int, fetch: Fetch) -> None:
         self._path, self._fetch = f"/output/{stream}", fetch
-        self._whole = text.encode() if not dropped_bytes else None
+        self._whole = None if dropped_bytes or _REPLACED in text else text.encode()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has up to 64 MiB with it, and asks no server."""

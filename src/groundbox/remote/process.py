@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import signal
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ class RemoteProcess:
 
     async def read(self) -> Chunk | None:
         """The next piece that it wrote; None after the end."""
+        if self._chunks is None and self._sandbox.is_closed:
+            return None
         if self._chunks is None:
             self._chunks = self._listen()
         return await anext(self._chunks, None)
@@ -78,6 +81,10 @@ class RemoteProcess:
                 if told["exit"] is not None:
                     self.exit = Exit(**told["exit"])
         return self.exit
+
+    def end_with_sandbox(self) -> None:
+        """Take note that this process was killed because its sandbox was closed."""
+        self.exit = Exit(None, signal.SIGKILL)
 
     async def _listen(self) -> AsyncGenerator[Chunk, None]:
         async with contextlib.aclosing(self._sandbox.events(f"{self._path}/output")) as events:

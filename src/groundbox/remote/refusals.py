@@ -41,6 +41,8 @@ def refusal_of(status: int, error: Mapping[str, Any]) -> GroundboxError:
                 return InvalidArgument(details["argument"], details["problem"])
             if unknown := _UNKNOWN_FIELD.search(message):  # sent by this side, which knows it
                 return InvalidArgument(unknown[1], OLDER)
+        elif code == "bad_path":
+            return InvalidArgument("path", message)
         elif code == "sandbox_lost":
             return SandboxLost(details["why"], with_files=status == 410)
         elif code == "sandbox_closed":

@@ -104,6 +104,11 @@ class RemoteSandbox:
     ) -> None:
         await self.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed here."""
+        return self._closed
+
     @options.spelled_out(options.RunOptions)
     async def run(self, source: str, **given: Unpack[options.RunOptions]) -> Execution:
         """Run one program and return what happened. Takes the arguments of AsyncSandbox.run, and raises what it raises.
@@ -255,6 +260,8 @@ class RemoteSandbox:
         for each in list(self._checkpoints):
             each.let_go("its sandbox was closed")
         await self._delete()
+        for process in self.processes.values():
+            process.end_with_sandbox()
         self._let_go()
 
     async def _delete(self) -> None:
@@ -558,8 +565,9 @@ def program_json(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def event_of(kind: str, data: Mapping[str, Any]) -> Event:
     """One event of a stream that is not its end."""
     if kind == "display":
-        return Event(kind="display", display=Display(data=data["display"]))
-    return Event(kind=kind, text=data["text"])
+        display_id, updates = data.get("display_id"), bool(data.get("updates"))
+        return Event(kind="display", display=Display(data=data["display"]), display_id=display_id, updates=updates)
+    return Event(kind=kind, text=data["text"], waits=bool(data.get("waits")))
 
 
 def _content(path: str, data: object) -> bytes:

@@ -194,10 +194,8 @@ class Api:
                     if isinstance(item, Ran):
                         told = await self._told(item, artifacts)
                         yield await encoded_beside(functools.partial(event, "end", {"execution": told}), told)
-                    elif item.display is not None:
-                        yield event("display", {"display": dict(item.display.data)})
                     else:
-                        yield event(item.kind, {"text": item.text})
+                        yield event(item.kind, _event_json(item))
             finally:
                 await events.aclose()
 
@@ -542,6 +540,13 @@ def _with_shown(told: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Add how names are shown that hold characters which are not seen, or which turn the direction of writing."""
     shown = shown_names(names)
     return {**told, "shown": shown} if shown else told
+
+
+def _event_json(item: Event) -> dict[str, Any]:
+    """Return what an event of a run says, besides its kind."""
+    if item.display is not None:
+        return {"display": dict(item.display.data), "display_id": item.display_id, "updates": item.updates}
+    return {"text": item.text, "waits": item.waits} if item.kind == "clear" else {"text": item.text}
 
 
 def _inline(told: dict[str, Any], execution: Execution) -> None:

@@ -416,8 +416,15 @@ def _events() -> dict[str, Any]:
     run = {
         "stdout": text,
         "stderr": text,
-        "clear": text,
-        "display": _object(display={"type": "object", "description": "Representations by their media types."}),
+        "clear": _object(
+            text={"const": ""},
+            waits={"type": "boolean", "description": "What was shown stays until something else is there."},
+        ),
+        "display": _object(
+            display={"type": "object", "description": "Representations by their media types."},
+            display_id={"type": ["string", "null"], "description": "The program's name for it, by which it replaces it."},
+            updates={"type": "boolean", "description": "It replaces what was shown under that name."},
+        ),
         "end": _object(execution=whole),
     }
     data = _object(base64={"type": "string", "contentEncoding": "base64"})

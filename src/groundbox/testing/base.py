@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from groundbox import Sandbox
+from groundbox import AsyncSandbox, Sandbox
 
 
 class Conformance:
@@ -39,6 +39,10 @@ class Conformance:
     def sandbox(self, **options: Any) -> Sandbox:
         """A sandbox that is closed when the test ends; of the profile `bare` unless told otherwise."""
         return self._opened.enter_context(Sandbox(**{"profile": "bare", **self.sandbox_options, **options}))
+
+    def async_sandbox(self) -> AsyncSandbox:
+        """Return a sandbox for code with an event loop, which the test closes; of the profile `bare`, too."""
+        return AsyncSandbox(**{"profile": "bare", **self.sandbox_options})
 
 
 def until(condition: Callable[[], bool], *, within_s: float = 10.0) -> bool:

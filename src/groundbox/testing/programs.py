@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from groundbox import AsyncSandbox, InvalidArgument, Outcome, Sandbox, SandboxClosed, SandboxLost
+from groundbox import InvalidArgument, Outcome, Sandbox, SandboxClosed, SandboxLost
 from groundbox.testing.base import Conformance
 
 
@@ -179,7 +179,7 @@ class ProgramConformance(Conformance):
 
     def test_cancelling_the_task_ends_the_program(self) -> None:
         async def cancelled() -> str:
-            async with AsyncSandbox(**{"profile": "bare", **self.sandbox_options}) as box:
+            async with self.async_sandbox() as box:
                 await box.run("1")
                 task = asyncio.ensure_future(box.run("while True: pass"))
                 await asyncio.sleep(0.2)
@@ -219,7 +219,7 @@ class ProgramConformance(Conformance):
         source = "print('here', flush=True)\nimport time\nwhile True: time.sleep(0.01)"
 
         async def together() -> list[str]:
-            boxes = [AsyncSandbox(**{"profile": "bare", **self.sandbox_options}) for _ in range(8)]
+            boxes = [self.async_sandbox() for _ in range(8)]
             streams = [box.stream(source) for box in boxes]
             said = [(await anext(stream)).text for stream in streams]
             for stream in streams:
