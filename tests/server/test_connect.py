@@ -4,6 +4,7 @@ import asyncio
 import errno
 import gc
 import inspect
+import signal
 import socket
 import subprocess
 import sys
@@ -370,3 +371,57 @@ def test_a_server_that_holds_nothing_is_not_taken_for_one_that_does(server, clie
                 box.run("1")
 
         assert client.get("/v1/sandboxes").json()["sandboxes"] == before
+
+
+def test_output_that_is_no_text_comes_with_its_bytes(there):
+    with there.Sandbox(profile="bare") as box:
+        written = box.run(r"import os; _ = os.write(1, b'a\xff')")
+        printed = box.run(r"print('\ufffd')")
+
+    assert (written.outputs["stdout"].read(), printed.outputs["stdout"].read()) == (b"a\xff", "\ufffd\n".encode())
+
+
+def test_what_a_stream_replaces_and_clears_is_told(there):
+    source = "display('a', display_id='x').update('b')\nget_ipython().display_pub.clear_output(wait=True)"
+    with there.Sandbox() as box:
+        told = [(each.kind, each.display_id, each.updates, each.waits) for each in box.stream(source)]
+
+    assert told == [
+        ("display", "x", False, False),
+        ("display", "x", True, False),
+        ("clear", None, False, True),
+        ("end", None, False, False),
+    ]
+
+
+def test_a_process_has_ended_when_its_sandbox_is_closed(there):
+    with there.Sandbox(profile="bare") as box:
+        read, unread = box.start("echo written; sleep 600"), box.start("sleep 600")
+        assert read.read().data == b"written\n"
+        with pytest.raises(InvalidArgument, match="signal"):
+            read.signal(1000)
+
+    for process in (read, unread):
+        assert process.wait() == (None, signal.SIGKILL)
+        assert process.read() is None
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\udcff"])
+def test_a_path_that_cannot_be_sent_is_an_argument_that_cannot_be_meant(there, path):
+    with there.Sandbox(profile="bare") as box, pytest.raises(InvalidArgument, match="path"):
+        box.files.write(path, b"x")
+
+
+def test_a_stream_begins_anew_where_the_server_has_closed_the_idle_connection(there):
+    with there.Sandbox(profile="bare") as box:
+        box.run("1")
+        transport = PORTAL.call(transport_of(there))
+        (kept,) = transport._kept
+        kept._reader.feed_eof()
+
+        assert [each.kind for each in box.stream("print(1)")] == ["stdout", "end"]
+        assert kept not in transport._kept
+
+
+async def transport_of(connection):
+    return connection._transport()

@@ -38,7 +38,10 @@ _OWN_ONLY: Final = (
 )
 """Arguments that keep a sandbox or a run in the caller's process, if they are given."""
 _LANGUAGES: Final = frozenset({"python", "sql", "shell", "javascript", "dot"})
-_MOST_STDIN_BYTES: Final = 1 << 20
+_MOST_SENT: Final = 1 << 20
+"""Characters or bytes of a program and of its standard input; a request may bring 4 MiB of each."""
+_MOST_FILES_BYTES: Final = 64 << 20
+"""Of files together: to copy them twice takes longer than a template that starts, and one of 256 MiB is refused."""
 _MOST_AT_ONCE: Final = 4 * (os.cpu_count() or 1)
 """Runs of one process in the engine, which has places for twice as many; more would wait for each other."""
 _BUSY: Final = 429
@@ -67,8 +70,19 @@ def why_own(given: Mapping[str, Any]) -> str:
         return "language"
     if "opentelemetry" in sys.modules:
         return "opentelemetry"
-    stdin = given.get("stdin")
-    return "stdin" if stdin is not None and len(stdin) > _MOST_STDIN_BYTES else ""
+    return _too_large(given)
+
+
+def _too_large(given: Mapping[str, Any]) -> str:
+    """Return which argument is larger than what is sent to the engine; empty if none is."""
+    for name in ("source", "stdin"):
+        content = given.get(name)
+        if isinstance(content, str | bytes) and len(content) > _MOST_SENT:
+            return name
+    files = given.get("files")
+    contents = files.values() if isinstance(files, Mapping) else ()
+    size = sum(len(each) for each in contents if isinstance(each, str | bytes))
+    return "files" if size > _MOST_FILES_BYTES else ""
 
 
 async def run(source: str, given: Mapping[str, Any], chosen: str | None) -> Execution | None:
@@ -77,7 +91,7 @@ async def run(source: str, given: Mapping[str, Any], chosen: str | None) -> Exec
     Raises:
         GroundboxError: As `groundbox.run`; ServerUnreachable if the engine ended during the run.
     """
-    server = await server_for(chosen, given)
+    server = await server_for(chosen, {**given, "source": source})
     if server is None:
         return None
     with _counted() as count:
@@ -136,7 +150,7 @@ def _connected(path: str) -> Connection:
 
     with _lock:
         if _connection is None or _connection[:2] != (os.getpid(), path):
-            _connection = os.getpid(), path, Connection(f"unix://{path}", hold=True)
+            _connection = os.getpid(), path, Connection(f"unix://{path}", hold=True, is_engine=True)
         return _connection[2]
 
 

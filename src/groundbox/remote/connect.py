@@ -38,6 +38,7 @@ class Connection:
 
     Attributes:
         hold: Its sandboxes live as long as this process has them.
+        is_engine: It is the engine of this installation, which takes the same arguments as this process.
         retry_safe: Programs in sandboxes of their own may be run twice, where the node that ran one is lost.
         on_lost: What becomes of sandboxes whose node is lost.
     """
@@ -48,10 +49,11 @@ class Connection:
         api_key: str | None = None,
         *,
         hold: bool = False,
+        is_engine: bool = False,
         retry_safe: bool = False,
         on_lost: Literal["fail", "restore"] = "fail",
     ) -> None:
-        self.hold, self.retry_safe, self.on_lost = hold, retry_safe, on_lost
+        self.hold, self.is_engine, self.retry_safe, self.on_lost = hold, is_engine, retry_safe, on_lost
         self._address, self._api_key = address_of(url), api_key
         self._transports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Transport] = weakref.WeakKeyDictionary()
         Transport(self._address, api_key)  # tells what is missing now rather than at the first run
@@ -255,7 +257,8 @@ def connect(
     if url == "engine":
         from groundbox.remote.engine import ensure_running
 
-        return Connection(f"unix://{ensure_running()}", hold=hold is not False, retry_safe=retry_safe, on_lost=on_lost)
+        path, holds = f"unix://{ensure_running()}", hold is not False
+        return Connection(path, hold=holds, is_engine=True, retry_safe=retry_safe, on_lost=on_lost)
     if not isinstance(url, str):
         raise InvalidArgument("url", f"must be text such as http://127.0.0.1:8000, not {url!r}")
     address, _, query = url.partition("?")

@@ -10,8 +10,8 @@ import signal
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from groundbox.errors import ServerUnreachable
-from groundbox.sandbox.process import Chunk, Exit
+from groundbox.errors import SandboxClosed, ServerUnreachable
+from groundbox.sandbox.process import Chunk, Exit, check_signal
 
 if TYPE_CHECKING:
     from groundbox.remote.sandbox import RemoteSandbox
@@ -39,7 +39,12 @@ class RemoteProcess:
             return None
         if self._chunks is None:
             self._chunks = self._listen()
-        return await anext(self._chunks, None)
+        try:
+            return await anext(self._chunks, None)
+        except SandboxClosed:
+            if self.exit is None:
+                raise
+            return None
 
     async def output(self) -> AsyncGenerator[Chunk, None]:
         """Yield what it writes as it comes, until it has ended."""
@@ -56,7 +61,8 @@ class RemoteProcess:
         await self._sandbox.ask("POST", f"{self._path}/stdin", query={"close": "1"})
 
     async def signal(self, number: int) -> None:
-        """Send a signal to its process group."""
+        """Send a signal to its process group. Raises what AsyncProcess.signal raises."""
+        check_signal(number)
         await self._sandbox.ask("POST", f"{self._path}/signal", body=json.dumps({"signal": int(number)}).encode())
 
     async def kill(self) -> None:

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import secrets
 import weakref
@@ -33,6 +34,7 @@ from groundbox.remote.transport import Reply, Transport
 from groundbox.sandbox import options
 from groundbox.sandbox.branching import MOST_FORKS, Checkpoint, check_count
 from groundbox.sandbox.guestfiles import Entries, Entry
+from groundbox.sandbox.sandbox import AsyncSandbox, check_run
 from groundbox.sandbox.variables import checked_variables
 from groundbox.suggestions import refuse_unknown
 
@@ -52,6 +54,8 @@ _BUSY_S: Final = 120.0
 _NOTHING_BEGAN: Final = ("no_node", "node_unreachable")
 """Codes of a gateway, with `retry_after_s`, of what was sent to no node."""
 _LONGEST_WAIT_S: Final = 30.0
+_EXACT: Final = 1 << 53
+"""Some readers of JSON take a larger number for a float."""
 
 
 class RemoteSandbox:
@@ -70,8 +74,10 @@ class RemoteSandbox:
         refuse_unknown("Sandbox()", given, options.SANDBOX)
         options.check(given)
         for name, why in _HERE_ONLY.items():
-            if given.get(name):
-                raise InvalidArgument(name, why)
+            if given.get(name) and not (connection.is_engine and given[name] == options.DEFAULTS[name]):
+                raise InvalidArgument(name, f"{why}. engine='own' takes it" if connection.is_engine else why)
+        if connection.is_engine:
+            AsyncSandbox(**given)  # refuses at once what the engine would refuse at the first use
         self.limits = given.get("limits") or Limits()
         self.network = given.get("network") or Network()
         self.files = RemoteFiles(self)
@@ -117,6 +123,7 @@ class RemoteSandbox:
             ServerUnreachable: The server is not there, or went away in the middle.
             ServerRefused: It gave no result.
         """
+        self._check(source, given)
         body = {**program_json(source, given), "artifacts": "bytes"}
         told = await self._connection.post(f"{await self.path()}/run", body)
         return await self._connection.execution(told, traced=bool(given.get("trace")))
@@ -124,6 +131,7 @@ class RemoteSandbox:
     @options.spelled_out(options.RunOptions)
     async def run_last(self, source: str, **given: Unpack[options.RunOptions]) -> Execution:
         """Run one program as the last one and close. One that nothing ran in before costs a single request."""
+        self._check(source, given)
         if self._id is None and not self._closed:
             self._closed = True
             return await self._connection.run_alone(source, self._asked, given)
@@ -142,6 +150,7 @@ class RemoteSandbox:
             last: The sandbox runs nothing more.
         """
         last = given.pop("last", False)
+        self._check(source, given)
         alone = last and self._id is None and not self._closed
         body = {**program_json(source, given), "artifacts": "bytes", "stream": True}
         if alone:
@@ -158,6 +167,18 @@ class RemoteSandbox:
         finally:
             if last and not alone:
                 await self.close()
+
+    def _check(self, source: str, given: Mapping[str, Any]) -> None:
+        """Refuse what cannot be meant before it is sent, in a local sandbox's words, if the engine is of this code."""
+        if not self._connection.is_engine:
+            return
+        check_run(source, given)
+        args: Any = given.get("args", ())
+        if given.get("mode") == "calls":
+            args = [each for pair in args for each in pair]
+        for name, value in (("args", list(args)), ("kwargs", dict(given.get("kwargs") or {}))):
+            if not _is_json(value):
+                raise InvalidArgument(name, "holds what JSON has not, such as a tuple. engine='own' takes it")
 
     async def interrupt(self) -> bool:
         """Stop the cell that runs now, as Ctrl-C would; variables are kept. Whether there was one."""
@@ -568,6 +589,18 @@ def event_of(kind: str, data: Mapping[str, Any]) -> Event:
         display_id, updates = data.get("display_id"), bool(data.get("updates"))
         return Event(kind="display", display=Display(data=data["display"]), display_id=display_id, updates=updates)
     return Event(kind=kind, text=data["text"], waits=bool(data.get("waits")))
+
+
+def _is_json(value: Any) -> bool:
+    """Return True if a value is the same on the other side of JSON."""
+    kind = type(value)
+    if kind is list:
+        return all(map(_is_json, value))
+    if kind is dict:
+        return all(type(name) is str for name in value) and all(map(_is_json, value.values()))
+    if kind is int:
+        return -_EXACT < value < _EXACT
+    return value is None or kind in (bool, str) or (kind is float and math.isfinite(value))
 
 
 def _content(path: str, data: object) -> bytes:

@@ -149,7 +149,7 @@ class Transport:
         head = self._head(method, path, body, query, headers)
         may_repeat = method in ("GET", "PUT", "DELETE") or "Idempotency-Key" in (headers or {})
         while True:
-            kept = self._kept.pop() if self._kept else None
+            kept = self._take_kept()
             connection = kept or await self._connect()
             try:
                 status, names = await connection.ask(head, body)
@@ -171,6 +171,15 @@ class Transport:
         else:
             connection.close()
 
+    def _take_kept(self) -> _Connection | None:
+        """Take a kept connection that the server has not closed; a server closes those that are idle for long."""
+        while self._kept:
+            kept = self._kept.pop()
+            if kept.is_open:
+                return kept
+            kept.close()
+        return None
+
     def _head(
         self,
         method: str,
@@ -181,7 +190,10 @@ class Transport:
     ) -> Any:
         import h11
 
-        target = self._address.prefix + quote(path)
+        try:
+            target = self._address.prefix + quote(path)
+        except UnicodeEncodeError:
+            raise InvalidArgument("path", f"{path!r} is no UTF-8, and cannot be sent to a server") from None
         if query:
             target += "?" + "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query.items())
         sent = {"Host": self._host(), "User-Agent": "groundbox", "Accept": "*/*", **(headers or {})}
@@ -274,8 +286,13 @@ class _Connection:
         h11 = self._h11
         if self._state.our_state is h11.DONE and self._state.their_state is h11.DONE:
             self._state.start_next_cycle()
-            return not self._reader.at_eof()
+            return self.is_open
         return False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server has not closed it, as far as is known here."""
+        return not self._reader.at_eof() and self._reader.exception() is None and not self._writer.is_closing()
 
     def close(self) -> None:
         """Hang up."""

@@ -205,8 +205,7 @@ class AsyncProcess:
             InvalidArgument: There is no such signal.
             GuestProcessError: Its supervisor, which the guest may have stopped, takes no more of them.
         """
-        if number not in signals.valid_signals():
-            raise InvalidArgument("number", f"must be the number of a signal, such as signal.SIGTERM, not {number!r}")
+        check_signal(number)
         if self.exit is not None:
             return
         try:
@@ -476,6 +475,12 @@ def _pipes(given: list[int], unless_kept: contextlib.ExitStack, *, stdin: bool) 
 
 def _set_size(descriptor: int, size: TerminalSize) -> None:
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
+
+
+def check_signal(number: int) -> None:
+    """Raise InvalidArgument if there is no signal of this number."""
+    if number not in signals.valid_signals():
+        raise InvalidArgument("number", f"must be the number of a signal, such as signal.SIGTERM, not {number!r}")
 
 
 def _checked_size(size: Any) -> TerminalSize:

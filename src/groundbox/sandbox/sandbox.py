@@ -874,6 +874,16 @@ def is_closed(box: AsyncSandbox) -> bool:
     return box._closed
 
 
+def check_run(source: str, given: Mapping[str, Any]) -> None:
+    """Check the arguments of a run. Raises what AsyncSandbox.run raises for those that cannot be meant."""
+    asked = _asked(source, given)
+    runtime = languages.find(asked.language)
+    languages.check_options(languages.named(asked.language), runtime, asked.program.options)
+    runtime.order(asked.program)
+    if asked.wall_s is not None:
+        Limits(wall_s=asked.wall_s)
+
+
 def _asked(source: str, given: Mapping[str, Any]) -> Asked:
     """What was asked, checked as far as it can be before anything is started."""
     rest = dict(given)

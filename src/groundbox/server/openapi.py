@@ -422,7 +422,10 @@ def _events() -> dict[str, Any]:
         ),
         "display": _object(
             display={"type": "object", "description": "Representations by their media types."},
-            display_id={"type": ["string", "null"], "description": "The program's name for it, by which it replaces it."},
+            display_id={
+                "type": ["string", "null"],
+                "description": "The program's own name for it.",
+            },
             updates={"type": "boolean", "description": "It replaces what was shown under that name."},
         ),
         "end": _object(execution=whole),
