@@ -51,8 +51,8 @@ def test_a_folder_that_cannot_be_written_is_refused_at_the_start(command):
     assert "Invalid value for '--out'" in ran.complaint
 
 
-def test_a_hint_names_the_server_s_option(called):
+def test_a_hint_names_no_option_that_a_model_cannot_set(called):
     text = called(code="import urllib.request; urllib.request.urlopen('https://data.test/')")[0]
 
-    assert "--allow-host data.test" in text
-    assert "Options are set where this server is configured: groundbox mcp." in text
+    assert "--allow-host" not in text
+    assert "Only the person who set up this server can change that." in text

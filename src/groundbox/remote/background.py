@@ -58,11 +58,10 @@ def why_own(given: Mapping[str, Any]) -> str:
         value = given.get(name)
         if value and value != options.DEFAULTS[name]:
             return name
-    limits: Limits | None = given.get("limits")
-    if limits is not None and None in dataclasses.asdict(limits).values():
+    limits, network = given.get("limits"), given.get("network")
+    if limits is not None and (not isinstance(limits, Limits) or None in dataclasses.asdict(limits).values()):
         return "limits"
-    network: Network | None = given.get("network")
-    if network is not None and (network.allow or network.private_ranges):
+    if network is not None and (not isinstance(network, Network) or network.allow or network.private_ranges):
         return "network"
     if given.get("backend", NAMESPACES) != NAMESPACES:
         return "backend"

@@ -11,7 +11,7 @@ import math
 import os
 import secrets
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex, TypeVar, Unpack
@@ -31,11 +31,14 @@ from groundbox.remote.checkpoint import RemoteCheckpoint, Unwanted
 from groundbox.remote.process import RemoteProcess
 from groundbox.remote.refusals import OLDER, refusal_of
 from groundbox.remote.transport import Reply, Transport
-from groundbox.sandbox import options
+from groundbox.sandbox import languages, options
 from groundbox.sandbox.branching import MOST_FORKS, Checkpoint, check_count
+from groundbox.sandbox.files import content_of
 from groundbox.sandbox.guestfiles import Entries, Entry
 from groundbox.sandbox.sandbox import AsyncSandbox, check_run
+from groundbox.sandbox.telemetry import watched
 from groundbox.sandbox.variables import checked_variables
+from groundbox.sandbox.workdir import check_path
 from groundbox.suggestions import refuse_unknown
 
 if TYPE_CHECKING:
@@ -74,7 +77,7 @@ class RemoteSandbox:
         refuse_unknown("Sandbox()", given, options.SANDBOX)
         options.check(given)
         for name, why in _HERE_ONLY.items():
-            if given.get(name) and not (connection.is_engine and given[name] == options.DEFAULTS[name]):
+            if given.get(name) and not (connection.is_engine and given.get(name) == options.DEFAULTS[name]):
                 raise InvalidArgument(name, f"{why}. engine='own' takes it" if connection.is_engine else why)
         if connection.is_engine:
             AsyncSandbox(**given)  # refuses at once what the engine would refuse at the first use
@@ -123,18 +126,22 @@ class RemoteSandbox:
             ServerUnreachable: The server is not there, or went away in the middle.
             ServerRefused: It gave no result.
         """
-        self._check(source, given)
-        body = {**program_json(source, given), "artifacts": "bytes"}
-        told = await self._connection.post(f"{await self.path()}/run", body)
-        return await self._connection.execution(told, traced=bool(given.get("trace")))
+        with self._watched(source, given) as watch:
+            body = {**program_json(source, given), "artifacts": "bytes"}
+            told = await self._connection.post(f"{await self.path()}/run", body)
+            execution = await self._connection.execution(told, traced=bool(given.get("trace")))
+            watch(execution)
+            return execution
 
     @options.spelled_out(options.RunOptions)
     async def run_last(self, source: str, **given: Unpack[options.RunOptions]) -> Execution:
         """Run one program as the last one and close. One that nothing ran in before costs a single request."""
-        self._check(source, given)
         if self._id is None and not self._closed:
-            self._closed = True
-            return await self._connection.run_alone(source, self._asked, given)
+            with self._watched(source, given) as watch:
+                self._closed = True
+                execution = await self._connection.run_alone(source, self._asked, given)
+                watch(execution)
+                return execution
         try:
             return await self.run(source, **given)
         finally:
@@ -150,35 +157,46 @@ class RemoteSandbox:
             last: The sandbox runs nothing more.
         """
         last = given.pop("last", False)
-        self._check(source, given)
-        alone = last and self._id is None and not self._closed
-        body = {**program_json(source, given), "artifacts": "bytes", "stream": True}
-        if alone:
-            self._closed = True
-            path, body = "/v1/run", {**body, **self._asked}
-        else:
-            path = f"{await self.path()}/run"
-        try:
-            async with contextlib.aclosing(
-                self._connection.events(path, body, traced=bool(given.get("trace")))
-            ) as all_:
-                async for event in all_:
-                    yield event
-        finally:
-            if last and not alone:
-                await self.close()
+        with self._watched(source, given) as watch:
+            alone = last and self._id is None and not self._closed
+            body = {**program_json(source, given), "artifacts": "bytes", "stream": True}
+            if alone:
+                self._closed = True
+                path, body = "/v1/run", {**body, **self._asked}
+            else:
+                path = f"{await self.path()}/run"
+            try:
+                async with contextlib.aclosing(
+                    self._connection.events(path, body, traced=bool(given.get("trace")))
+                ) as all_:
+                    async for event in all_:
+                        if event.execution is not None:
+                            watch(event.execution)
+                        yield event
+            finally:
+                if last and not alone:
+                    await self.close()
 
-    def _check(self, source: str, given: Mapping[str, Any]) -> None:
-        """Refuse what cannot be meant before it is sent, in a local sandbox's words, if the engine is of this code."""
+    @contextlib.contextmanager
+    def _watched(self, source: str, given: Mapping[str, Any]) -> Iterator[Callable[[Execution], None]]:
+        """Check a run, and write its line in the log of this process if the engine, whose log nobody reads, runs it."""
         if not self._connection.is_engine:
+            yield lambda execution: None
             return
-        check_run(source, given)
+        program = self._checked(source, given)
+        with watched(languages.named(given.get("language", "python")), program) as watch:
+            yield watch.end
+
+    def _checked(self, source: str, given: Mapping[str, Any]) -> languages.Program:
+        """Return the program of a run in the engine; refuse what cannot be meant in a local sandbox's words."""
+        program = check_run(source, given)
         args: Any = given.get("args", ())
         if given.get("mode") == "calls":
             args = [each for pair in args for each in pair]
         for name, value in (("args", list(args)), ("kwargs", dict(given.get("kwargs") or {}))):
             if not _is_json(value):
                 raise InvalidArgument(name, "holds what JSON has not, such as a tuple. engine='own' takes it")
+        return program
 
     async def interrupt(self) -> bool:
         """Stop the cell that runs now, as Ctrl-C would; variables are kept. Whether there was one."""
@@ -371,8 +389,8 @@ class RemoteFiles:
 
     async def write(self, path: str, data: bytes | str, *, mode: int = 0o644) -> None:
         """Put a file in; folders above it are made, a file that is there is replaced."""
-        content = _content(path, data)
-        await self._sandbox.ask("PUT", f"/files/{path}", body=content, query={"mode": f"{mode:o}"})
+        content = content_of(path, data)
+        await self._sandbox.ask("PUT", f"/files/{check_path('path', path)}", body=content, query={"mode": f"{mode:o}"})
 
     async def put(self, source: str | os.PathLike[str], path: str | None = None) -> None:
         """Copy a file of this machine, or a folder with all regular files in it, into the workdir."""
@@ -423,7 +441,7 @@ class RemoteGuestFiles:
 
     async def write(self, path: str, data: bytes | str, *, mode: int | None = None) -> None:
         """Put a file in; folders above it are made, one that is there is overwritten."""
-        coded = {"base64": base64.b64encode(_content(path, data)).decode("ascii")}
+        coded = {"base64": base64.b64encode(content_of(path, data)).decode("ascii")}
         await self._ask("write", path, data=coded, mode=mode)
 
     async def mkdir(self, path: str) -> None:
@@ -591,21 +609,13 @@ def event_of(kind: str, data: Mapping[str, Any]) -> Event:
     return Event(kind=kind, text=data["text"], waits=bool(data.get("waits")))
 
 
-def _is_json(value: Any) -> bool:
+def _is_json(value: object) -> bool:
     """Return True if a value is the same on the other side of JSON."""
     kind = type(value)
-    if kind is list:
+    if isinstance(value, list) and kind is list:
         return all(map(_is_json, value))
-    if kind is dict:
+    if isinstance(value, dict) and kind is dict:
         return all(type(name) is str for name in value) and all(map(_is_json, value.values()))
-    if kind is int:
+    if isinstance(value, int) and kind is int:
         return -_EXACT < value < _EXACT
-    return value is None or kind in (bool, str) or (kind is float and math.isfinite(value))
-
-
-def _content(path: str, data: object) -> bytes:
-    if isinstance(data, str):
-        return data.encode()
-    if not isinstance(data, bytes | bytearray | memoryview):
-        raise InvalidArgument(path, f"must be text or bytes, not of type {type(data).__name__}")
-    return bytes(data)
+    return value is None or kind in (bool, str) or (isinstance(value, float) and math.isfinite(value))

@@ -56,7 +56,7 @@ class AsyncFiles:
 
     async def _write(self, path: str, data: bytes | str, *, mode: int, locked: bool) -> None:
         target = check_told_path("path", path)
-        content = _content(path, data)
+        content = content_of(path, data)
         limit = self._sandbox.limits.disk_bytes
         if limit is not None and len(content) > limit:
             raise GuestFileError(path, f"{len(content)} bytes do not fit into disk_bytes={limit}")
@@ -138,8 +138,8 @@ class AsyncFiles:
         await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()
 
 
-def _content(path: str, data: object) -> bytes:
-    """What a file shall hold.
+def content_of(path: str, data: object) -> bytes:
+    """Return what a file shall contain.
 
     Raises:
         InvalidArgument: It is neither text nor bytes. A path, a number and a list of numbers would become bytes, too,

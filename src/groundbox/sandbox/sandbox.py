@@ -874,14 +874,15 @@ def is_closed(box: AsyncSandbox) -> bool:
     return box._closed
 
 
-def check_run(source: str, given: Mapping[str, Any]) -> None:
-    """Check the arguments of a run. Raises what AsyncSandbox.run raises for those that cannot be meant."""
+def check_run(source: str, given: Mapping[str, Any]) -> languages.Program:
+    """Return the program of a run. Raises what AsyncSandbox.run raises for arguments that cannot be meant."""
     asked = _asked(source, given)
     runtime = languages.find(asked.language)
     languages.check_options(languages.named(asked.language), runtime, asked.program.options)
     runtime.order(asked.program)
     if asked.wall_s is not None:
         Limits(wall_s=asked.wall_s)
+    return asked.program
 
 
 def _asked(source: str, given: Mapping[str, Any]) -> Asked:
