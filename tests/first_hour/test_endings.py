@@ -22,6 +22,12 @@ DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begu
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
+@pytest.fixture(autouse=True)
+def _without_the_engine(monkeypatch):
+    """Count an engine in the background, which outlives its commands, for no process that was left."""
+    monkeypatch.setenv("GROUNDBOX_ENGINE", "off")
+
+
 @pytest.fixture
 def started(scratch, tmp_path):
     """Start `groundbox` as a terminal does: in a process group of its own, which Ctrl-C goes to."""

@@ -28,7 +28,7 @@ REASON = "cgroup: no group can be made for memory in /sys/fs/cgroup: Permission 
 def undelegated(*arguments, program=COMMAND_LINE, stdin=None):
     return subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)], stdin=stdin or subprocess.PIPE, capture_output=True,
-        text=True, cwd=ROOT,
+        text=True, cwd=ROOT, env={**os.environ, "GROUNDBOX_ENGINE": "off"},
     )  # fmt: skip
 
 
