@@ -72,7 +72,7 @@ def test_a_remote_sandbox_has_the_methods_and_arguments_of_a_local_one(local, re
 
 @pytest.mark.parametrize("asked", [schemas.CreateAsked, schemas.RunAsked])
 def test_a_server_takes_every_setting_of_a_sandbox_that_is_not_of_this_process_alone(asked):
-    here_only = {"tools", "databases", "backend", "waive", "mounts", "engine"}
+    here_only = {"tools", "databases", "backend", "waive", "engine"}
 
     assert options.SANDBOX - set(asked.__struct_fields__) == here_only
 

@@ -362,7 +362,7 @@ def test_a_key_has_sandboxes_of_a_few_hash_seeds_at_once():
 
     async def scenario():
         service = Service(Settings(sandboxes=40), Keys(token=None))
-        boxes = [service._made(ADA, {"hash_seed": seed}, {}) for seed in range(of_service._MOST_SEEDS)]
+        boxes = [service._made(ADA, {"hash_seed": seed}, {}) for seed in range(of_service._MOST_KINDS)]
         same = service._made(ADA, {"hash_seed": 0}, {})
         usual = service._made(ADA, {}, {})
         of_another = service._made(BOB, {"hash_seed": 99}, {})

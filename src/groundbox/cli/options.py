@@ -132,7 +132,7 @@ def takes_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def call(*, asked: Asked, env: tuple[str, ...], mount: tuple[str, ...], **given: Any) -> Any:
         with naming_options():
-            asked = dataclasses.replace(asked, env=checked_variables(_variables(env)), mounts=_mounts(mount))
+            asked = dataclasses.replace(asked, env=checked_variables(_variables(env)), mounts=mounts_of(mount))
             checked_mounts(asked.mounts, is_root=os.geteuid() == 0)
         return command(asked=asked, **given)
 
@@ -150,7 +150,7 @@ def takes_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
     )(call)
 
 
-def _mounts(given: Iterable[str]) -> dict[str, str]:
+def mounts_of(given: Iterable[str]) -> dict[str, str]:
     """Return paths by name from `HOST:NAME`, and from `HOST` by its last part."""
     found: dict[str, str] = {}
     for each in given:

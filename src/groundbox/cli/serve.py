@@ -20,7 +20,7 @@ from groundbox.agent.messages import Model
 from groundbox.cli import program as programs
 from groundbox.cli.agents import model_of, recording_in, takes_model
 from groundbox.cli.ending import ends_tidily
-from groundbox.cli.options import BACKENDS
+from groundbox.cli.options import BACKENDS, mounts_of
 from groundbox.errors import InvalidArgument
 from groundbox.jail import NAMESPACES
 from groundbox.unseen import on_one_line, visible
@@ -33,6 +33,7 @@ _WHERE: Final = {
     "unix_socket": "--unix-socket",
     TOKEN: TOKEN,
     "protocols": "--protocol",
+    "mounts": "--mount",
     "runs_at_once": "--at-once",
     "sandboxes": "--sandboxes",
     "idle_s": "--idle-s",
@@ -68,6 +69,9 @@ _WHERE: Final = {
 @click.option("--environment", default="default", show_default=True, metavar="NAME", help="What guests import.")
 @click.option("--backend", type=click.Choice(BACKENDS), default=NAMESPACES, show_default=True, help="How walls stand.")
 @click.option("--waive", multiple=True, metavar="LAYER", help="A layer to do without; repeatable.")
+@click.option(
+    "--mount", multiple=True, metavar="HOST[:NAME]", help="A file or folder that requests may name; repeatable."
+)
 @click.option("--at-once", type=click.IntRange(min=1), metavar="N", help="Runs at the same time; by default 8 a CPU.")
 @click.option("--sandboxes", type=click.IntRange(min=1), metavar="N", help="Sandboxes that may live; by default 1000.")
 @click.option("--idle-s", type=float, metavar="S", help="A sandbox that nobody asks is closed then; by default 900.")
@@ -95,6 +99,7 @@ def serve(
     environment: str,
     backend: str,
     waive: tuple[str, ...],
+    mount: tuple[str, ...],
     at_once: int | None,
     sandboxes: int | None,
     idle_s: float | None,
@@ -144,6 +149,7 @@ def serve(
             environment=environment,
             backend=backend,
             waive=waive,
+            mounts=mounts_of(mount),
             protocols=tuple(dict.fromkeys(protocol)),
             hosts=[*allow_name, *([node_host] if node_host else [])],
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ def build(readable: Sequence[str], *, uids: Iterable[int], mounts: Sequence[tupl
     os.symlink("../box/shm", f"{base}/dev/shm")
     _link_usual_folders(base)
     for path, place, device, inode in mounts:
-        _show_file(f"{base}{INPUTS}/{place}", path, device, inode)
+        _show_file(base, f"{INPUTS}/{place}", path, device, inode)
     return base
 
 
@@ -220,16 +220,21 @@ def _show(base: str, path: str) -> None:
     _make_read_only(target)
 
 
-def _show_file(target: str, path: str, device: int, inode: int) -> None:
+def _show_file(base: str, shown: str, path: str, device: int, inode: int) -> None:
     """Mount one regular file, if it is still the one that the host has looked at.
 
-    It is mounted by its descriptor, so that whoever exchanges the path meanwhile exchanges nothing.
+    It is mounted by its descriptor, so that whoever exchanges the path meanwhile exchanges nothing. Errors name the
+    place where guests see it: the client of a server must not learn the path.
     """
-    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    target = f"{base}{shown}"
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise OSError(f"the file of {shown} cannot be opened any more: {error.strerror}") from None
     try:
         found = os.fstat(descriptor)
         if (found.st_dev, found.st_ino) != (device, inode) or not stat.S_ISREG(found.st_mode):
-            raise OSError(f"{path} is another file than it was when the sandbox was made; make the sandbox again")
+            raise OSError(f"{shown} is another file than it was when the sandbox was made; make the sandbox again")
         _write(target, "")
         kernel.mount(f"/proc/self/fd/{descriptor}", target, None, _BIND)
     finally:

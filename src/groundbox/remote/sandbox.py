@@ -51,7 +51,8 @@ _HERE_ONLY: Final = {
     "databases": "are asked from the host that runs the sandbox; ask them from a sandbox of this process",
     "backend": "is the server's to choose",
     "waive": "is the server's to choose",
-    "mounts": "are files of this machine, which a server does not show; copy them by `files`",
+    "mounts": "are files of this machine, which a server does not show; copy them by `files`, or list names that the "
+    "server's operator gave by `groundbox serve --mount`",
 }
 _BUSY_S: Final = 120.0
 _NOTHING_BEGAN: Final = ("no_node", "node_unreachable")
@@ -77,6 +78,8 @@ class RemoteSandbox:
         refuse_unknown("Sandbox()", given, options.SANDBOX)
         options.check(given)
         for name, why in _HERE_ONLY.items():
+            if name == "mounts" and isinstance(given.get(name), list | tuple) and not connection.is_engine:
+                continue  # names, which the server's operator gave
             if given.get(name) and not (connection.is_engine and given.get(name) == options.DEFAULTS[name]):
                 raise InvalidArgument(name, f"{why}. engine='own' takes it" if connection.is_engine else why)
         if connection.is_engine:
@@ -553,6 +556,8 @@ def sandbox_json(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("environment", "profile", "hash_seed", "inspect", "restart"):
         if given.get(name) is not None:
             told[name] = given[name]
+    if given.get("mounts"):
+        told["mounts"] = list(given["mounts"])
     if env := checked_variables(given.get("env")):
         told["env"] = env
     told |= {name: given[name] for name in ("branching", "undo", "rollback") if given.get(name)}

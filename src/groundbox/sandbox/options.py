@@ -130,8 +130,8 @@ class SandboxOptions(TypedDict, total=False):
     """Environment variables of all its programs."""
     engine: Engine | None
     """`own` for this process, `background` for the engine that this user's programs share; None for either."""
-    mounts: Mapping[str, str | PathLike[str]] | None
-    """Files and folders of the host that programs read at `/inputs/NAME`, without a copy."""
+    mounts: Mapping[str, str | PathLike[str]] | Sequence[str] | None
+    """Files and folders of the host that programs read at `/inputs/NAME`, without a copy; on a server, names alone."""
 
 
 class OneRunOptions(SandboxOptions, ProgramOptions, total=False):

@@ -42,7 +42,7 @@ from groundbox.sandbox.feed import Feed
 from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.inspection.inspector import inspected
-from groundbox.sandbox.mounts import checked_mounts
+from groundbox.sandbox.mounts import Mount, checked_mounts
 from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import (
     failure_of,
@@ -864,9 +864,13 @@ def is_branching(box: AsyncSandbox) -> bool:
     return box._branching
 
 
-def seed_of(box: AsyncSandbox) -> int | None:
-    """The `hash_seed` that a sandbox was made with; forks have their origin's."""
-    return box._hash_seed
+Kind = tuple[int | None, tuple[Mount, ...]]
+USUAL_KIND: Final[Kind] = None, ()
+
+
+def kind_of(box: AsyncSandbox) -> Kind:
+    """Return the `hash_seed` and the mounts of a sandbox, for which templates are made; forks have their origin's."""
+    return box._hash_seed, box._mounts
 
 
 def is_closed(box: AsyncSandbox) -> bool:

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SCOPES: Final = ("run", "ask", "network", "metrics", "admin")
+SCOPES: Final = ("run", "ask", "network", "mounts", "metrics", "admin")
 """`run`: programs, sandboxes, files. `ask`: questions to the server's model, which cost what the model costs.
 `network`: hosts for sandboxes. `metrics`: /metrics. `admin`: keys, all else."""
 _PREFIX: Final = "gb_"

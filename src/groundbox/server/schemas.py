@@ -31,6 +31,10 @@ Hash = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 Seconds = Annotated[float, msgspec.Meta(extra_json_schema={"exclusiveMinimum": 0})]
 Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"minimum": 1})]
 """Numbers whose bounds the sandbox checks: the server has maxima of its own, which its settings say."""
+Mounts = Annotated[
+    list[Word], msgspec.Meta(max_length=16, description="Names of files that the server's operator shows read-only.")
+]
+"""The key needs the scope `mounts` for any; programs find the files at `/inputs/NAME`."""
 
 # Arguments that have a place of their own in a request, or none, because they are the server's.
 _NOT_OPTIONS: Final = (options.SandboxOptions.__annotations__.keys() | options.OneRunOptions.__annotations__.keys()) - (
@@ -86,6 +90,7 @@ class SandboxAsked(_Request, kw_only=True):
     undo: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"minimum": 0})] | None = None
     rollback: Literal["on_error"] | None = None
     env: dict[Argument, Argument] | None = None
+    mounts: Mounts = []
 
 
 class ProgramAsked(_Request, kw_only=True):
@@ -161,6 +166,7 @@ class RunAsked(ProgramAsked, kw_only=True):
     branching: bool | None = None
     undo: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"minimum": 0})] | None = None
     rollback: Literal["on_error"] | None = None
+    mounts: Mounts = []
 
     LONG: ClassVar[bodies.Long] = {**ProgramAsked.LONG, "files": bodies.BYTES}
 
@@ -264,6 +270,8 @@ def of_sandbox(asked: SandboxAsked | RunAsked) -> dict[str, Any]:
         value = getattr(asked, name)
         if value is not None:
             given[name] = value
+    if asked.mounts:
+        given["mounts"] = asked.mounts
     if asked.limits is not None:
         chosen = {name: value for name, value in msgspec.structs.asdict(asked.limits).items() if value is not None}
         given["limits"] = dataclasses.replace(Limits(), **chosen)

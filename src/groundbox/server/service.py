@@ -27,7 +27,7 @@ from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.process import AsyncProcess
-from groundbox.sandbox.sandbox import AsyncSandbox, is_closed, seed_of
+from groundbox.sandbox.sandbox import USUAL_KIND, AsyncSandbox, Kind, is_closed, kind_of
 from groundbox.server.audit import AuditLog
 from groundbox.server.eventloop import keep_measuring
 from groundbox.server.keeping import Ledger, size_of
@@ -40,12 +40,25 @@ from groundbox.server.settings import Settings
 from groundbox.server.shares import most_of_one_key
 from groundbox.server.turns import Pace, Turns
 from groundbox.tools import Tools
+from groundbox.unseen import on_one_line
 
 logger = logging.getLogger(__name__)
 
 _BRANCHING: Final = ("branching", "undo", "rollback")
 _SANDBOX: Final = frozenset(
-    ("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools", "env", *_BRANCHING)
+    (
+        "limits",
+        "network",
+        "environment",
+        "profile",
+        "hash_seed",
+        "inspect",
+        "restart",
+        "tools",
+        "env",
+        "mounts",
+        *_BRANCHING,
+    )
 )
 """Arguments of a sandbox that a request may choose; tools are a wire's own."""
 _OF_ENDED_SANDBOXES: Final = frozenset(("sandbox_closed", "sandbox_lost", "sandbox_busy", "process_error"))
@@ -56,8 +69,8 @@ _WRITING_S: Final = 0.02
 _LINGER_S: Final = 1.1
 _REPLY_BYTES: Final = 1024
 _PROCESS_BYTES: Final = 8 * 1024
-_MOST_SEEDS: Final = 4
-"""Hash seeds that sandboxes of one key have at once: each takes a template of its own, of up to 250 MiB."""
+_MOST_KINDS: Final = 4
+"""Hash seeds and sets of mounts that sandboxes of one key have at once: each takes a template of up to 250 MiB."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +110,7 @@ class Service:
         self.sandboxes = Sandboxes(settings, keys, self.ledger)
         self.pace = Pace()
         self.replies = Replies(settings.replayed_s, ledger=self.ledger)
-        self._seeded: weakref.WeakKeyDictionary[AsyncSandbox, str] = weakref.WeakKeyDictionary()
+        self._unusual: weakref.WeakKeyDictionary[AsyncSandbox, str] = weakref.WeakKeyDictionary()
         self.problem = "the server is starting"
         self.is_ending = self._is_killing = False
         self._refused_at = float("-inf")
@@ -455,6 +468,8 @@ class Service:
         if any(chosen.get(name) for name in _BRANCHING):
             with self.errors():
                 self.check_branching()
+        if names := chosen.pop("mounts", None):
+            chosen["mounts"] = self._mounts(key, names)
         limits = chosen.pop("limits", None)
         wall_s = of_run.get("wall_s")
         if limits is None and isinstance(wall_s, int | float) and wall_s > 0:  # as `groundbox.run` takes it
@@ -464,20 +479,40 @@ class Service:
             limits = settings.checked(limits or Limits())
             chosen.setdefault("environment", settings.environment)
             box = AsyncSandbox(limits=limits, backend=settings.backend, waive=settings.waive, **chosen)
+        except InvalidArgument as error:
+            if error.argument != "mounts":
+                raise self._refusal(error) from error
+            logger.warning("files that the server shows: %s", error.problem)  # the path is the operator's
+            told = f"the files {', '.join(names or ())} cannot be shown now; the log of this server says why"
+            raise Refused(503, "mounts_unavailable", told, retry_after_s=60) from error
         except Exception as error:
             raise self._refusal(error) from error
-        if (seed := chosen.get("hash_seed")) is not None:
-            self._check_seed(key, seed)
-            self._seeded[box] = key.id
+        if kind_of(box) != USUAL_KIND:
+            self._check_kind(key, kind_of(box))
+            self._unusual[box] = key.id
         return box
 
-    def _check_seed(self, key: Key, seed: int) -> None:
-        """Raises Refused, 429, where this key would have sandboxes of too many hash seeds at once."""
-        alive = {box for box, owner in self._seeded.items() if owner == key.id and not is_closed(box)}
+    def _mounts(self, key: Key, names: Sequence[str]) -> dict[str, str]:
+        """Return the files that a request names, in one order, because each order is a template of its own.
+
+        Raises:
+            Refused: The key may name none, or the operator shows nothing of such a name.
+        """
+        key.require("mounts")
+        shown = self.settings.mounts
+        if unknown := set(names) - shown.keys():
+            there = f"this server shows {', '.join(sorted(shown))}" if shown else "this server shows no files"
+            told = f"mounts: there is no {on_one_line(min(unknown), 80)!r}; {there}"
+            raise Refused(400, "invalid_argument", told)
+        return {name: shown[name] for name in sorted(set(names))}
+
+    def _check_kind(self, key: Key, kind: Kind) -> None:
+        """Raises Refused, 429, if this key would have sandboxes of too many kinds at once."""
+        alive = {box for box, owner in self._unusual.items() if owner == key.id and not is_closed(box)}
         alive.update(held.box for held in self.sandboxes.list(key))  # forks among them
-        used = {seed_of(box) for box in alive} - {None}
-        if seed not in used and len(used) >= _MOST_SEEDS:
-            told = f"this key has sandboxes of {_MOST_SEEDS} hash seeds; close some, or use one of these seeds"
+        used = {kind_of(box) for box in alive} - {USUAL_KIND}
+        if kind not in used and len(used) >= _MOST_KINDS:
+            told = f"this key has sandboxes of {_MOST_KINDS} hash seeds and sets of mounts; close some, or use theirs"
             raise Refused(429, "busy", told, retry_after_s=5)
 
     @contextlib.asynccontextmanager

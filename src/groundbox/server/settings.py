@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from groundbox.errors import InvalidArgument
 from groundbox.jail import NAMESPACES
 from groundbox.limits import GiB, Limits, MiB, usual_memory_bytes
+from groundbox.sandbox.mounts import checked_mounts
 from groundbox.server.protocol import check_names
 
 _CPUS: Final = len(os.sched_getaffinity(0))
@@ -25,6 +26,7 @@ class Settings:
         branching: Whether requests may ask for sandboxes that can be copied while they live (docs/branching.md).
         backend: How walls are built. Requests cannot choose it.
         waive: Layers done without, by `groundbox doctor`'s names. Requests cannot choose them.
+        mounts: Names to files and folders of this machine, which requests may name and whose path they never learn.
         protocols: Names of protocols that are off by default (`protocol.py`); each is an installed one.
         hosts: Names besides `localhost` and the address listened on that a `Host` header may have.
         runs_at_once: Runs that go on at the same time; further ones wait in a queue.
@@ -53,6 +55,7 @@ class Settings:
     branching: bool = True
     backend: str = NAMESPACES
     waive: Sequence[str] = ()
+    mounts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     protocols: Sequence[str] = ()
     hosts: Sequence[str] = ()
     runs_at_once: int = 8 * _CPUS
@@ -93,6 +96,9 @@ class Settings:
             elif field.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise InvalidArgument(field.name, f"must be a whole number above 0, not {value!r}")
         check_names(self.protocols)
+        if self.mounts and (self.backend != NAMESPACES or "mount_ns" in self.waive):
+            raise InvalidArgument("mounts", "need the backend namespaces, with its layer mount_ns")
+        checked_mounts(self.mounts, is_root=os.geteuid() == 0)
 
     @property
     def bodies_bytes(self) -> int:
