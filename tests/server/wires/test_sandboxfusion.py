@@ -383,6 +383,23 @@ def test_fields_that_are_not_known_are_left_alone(client):
     assert run_code(client, "print(1)", future_field=[1])["status"] == "Success"
 
 
+def test_a_notebook_ends_once_its_cells_have_shown_8_mib_together(client):
+    reply = run_jupyter(
+        client, "print('a' * (5 << 20))", "from IPython.display import HTML; HTML('b' * (4 << 20))", "3"
+    )
+
+    assert reply["status"] == "Failed"
+    assert len(reply["cells"]) == 2
+    assert reply["message"].endswith("none after cell 2 was run")
+
+
+def test_a_notebook_has_at_most_1000_cells(client):
+    answer = client.post("/run_jupyter", json={"cells": ["1"] * 1001})
+
+    assert answer.status_code == 400
+    assert "1000" in answer.json()["message"]
+
+
 @pytest.mark.parametrize("path", ["/run_code", "/run_jupyter"])
 def test_nothing_runs_without_a_key(server, path):
     with server.client(token="wrong") as stranger:

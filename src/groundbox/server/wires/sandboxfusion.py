@@ -16,7 +16,7 @@ import os
 import posixpath
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 import msgspec
 from starlette.requests import Request
@@ -30,6 +30,7 @@ from groundbox.network import Network
 from groundbox.sandbox import environments
 from groundbox.sandbox.outcome import may_be_killed_by_others
 from groundbox.server import bodies, schemas
+from groundbox.server.keeping import size_of
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, of_this_side, shutting_down
 from groundbox.server.replies import attended, json_reply
@@ -48,6 +49,8 @@ _COMPILED: Final = frozenset(
 _NO_SUCH_PROGRAM: Final = 127
 """Exit code of a shell that finds no interpreter of that name."""
 _OUTPUT_BYTES: Final = 8 * MiB
+"""Of one program, and of the cells of a notebook together, after which no more cells are run."""
+_MOST_CELLS: Final = 1000
 _MOST_FETCHED_BYTES: Final = 64 * MiB
 _WORKDIR: Final = "/mnt/data"
 _READS_ITSELF: Final = re.compile(r"__file__|spawn|forkserver")
@@ -72,7 +75,7 @@ class _RunCode(msgspec.Struct, kw_only=True):
 class _RunJupyter(msgspec.Struct, kw_only=True):
     LONG: ClassVar[bodies.Long] = {"cells": bodies.TEXT, "files": bodies.BASE64}
 
-    cells: list[Text]
+    cells: Annotated[list[Text], msgspec.Meta(max_length=_MOST_CELLS)]
     cell_timeout: float = 0.0
     total_timeout: float = 45.0
     memory_limit_mb: float = msgspec.field(default=-1.0, name="memory_limit_MB")
@@ -220,6 +223,7 @@ class _SandboxFusion:
             return _notebook("Failed", _command(_NO_SUCH_PROGRAM, stderr=told))
         limits = self._limits(asked.total_timeout, asked.memory_limit_mb)
         executions: list[Execution] = []
+        output_bytes, more = 0, []
         chosen = {"limits": limits, "network": _NETWORK, "inspect": False}
         async with self._box(key, _contents(asked.files), **chosen) as held:
             for cell in asked.cells:
@@ -229,11 +233,18 @@ class _SandboxFusion:
                 executions.append(ran.execution)
                 if ran.execution.outcome is Outcome.TIMEOUT or ran.execution.state != "kept":
                     break
+                output_bytes += _shown_bytes(ran.execution)
+                if output_bytes > _OUTPUT_BYTES and len(executions) < len(asked.cells):
+                    more = [
+                        f"the cells show more than {_OUTPUT_BYTES} bytes together, so that none after cell "
+                        f"{len(executions)} was run"
+                    ]
+                    break
             files, notes = await _fetched(asked.fetch_files, executions, held)
         driver = _driver(executions)
-        status = "Success" if driver["return_code"] == 0 else "Failed"
+        status = "Success" if driver["return_code"] == 0 and not more else "Failed"
         cuts = [f"cell {at}: {cut}" for at, each in enumerate(executions, 1) for cut in _cuts(each)]
-        return _notebook(status, driver, [_cell(each) for each in executions], files, "; ".join([*cuts, *notes]))
+        return _notebook(status, driver, [_cell(each) for each in executions], files, "; ".join([*cuts, *more, *notes]))
 
     @contextlib.asynccontextmanager
     async def _box(self, key: Key, files: Mapping[str, bytes], **options: Any) -> AsyncIterator[Held]:
@@ -382,6 +393,11 @@ def _cell(execution: Execution) -> dict[str, Any]:
         shown.append(dict(execution.value))
     error = [] if execution.error is None else [_raised(execution.error)]
     return {"stdout": execution.stdout, "stderr": execution.stderr, "display": shown, "error": error}
+
+
+def _shown_bytes(execution: Execution) -> int:
+    """Return the memory that a cell takes in the reply, about."""
+    return len(execution.stdout) + len(execution.stderr) + sum(map(size_of, _cell(execution)["display"]))
 
 
 def _raised(error: Failure) -> dict[str, Any]:
