@@ -48,6 +48,69 @@ def test_workers_are_made_ahead_once_someone_has_asked():
     assert asyncio.run(scenario()) is True
 
 
+async def _filled(options, *, last=False):
+    """Return the pool of such sandboxes once workers wait in it that were made without haste."""
+    async with AsyncSandbox(**options) as box:
+        await (box.run_last if last else box.run)("1")
+    *_, pool = (await engine.current())._pools.values()  # the one that was asked for last
+    assert await _until(lambda: not pool.hurried)
+    while pool._waiting:
+        pool._waiting.pop().kill()
+    pool.refill_soon()
+    assert await _until(lambda: pool.waiting >= 2 and all(w.is_ready for w in pool._waiting))
+    return pool
+
+
+def test_the_copy_for_scripts_is_there_before_the_first_cell_and_never_in_single_runs():
+    async def scenario():
+        options = _fresh()
+        pools = [await _filled(options, last=last) for last in (False, True)]
+        return [[worker.cgroup.process_count() for worker in pool._waiting] for pool in pools]
+
+    assert asyncio.run(scenario()) == [[2, 2], [1, 1]]
+
+
+def test_a_script_before_the_first_cell_has_no_socket_to_the_copy():
+    async def scenario():
+        options = _fresh()
+        await _filled(options)
+        async with AsyncSandbox(**options) as box:
+            return await box.run(
+                "import os\n"
+                "for each in os.listdir('/proc/self/fd'):\n"
+                "    try: found = os.readlink(f'/proc/self/fd/{each}')\n"
+                "    except OSError: continue\n"
+                "    if found.startswith('socket'): print(each, found)",
+                mode="script",
+            )
+
+    execution = asyncio.run(scenario())
+    assert (execution.stdout, execution.error) == ("", None)
+
+
+def test_a_sandbox_with_few_processes_has_no_copy_for_scripts():
+    async def scenario():
+        options = {**_fresh(), "limits": Limits(process_count=31)}
+        await _filled(options)
+        async with AsyncSandbox(**options) as box:
+            await box.run("1")
+            return box._loan.worker.cgroup.process_count()
+
+    assert asyncio.run(scenario()) == 1
+
+
+def test_what_is_printed_before_the_first_run_is_none_of_its_output():
+    async def scenario():
+        options = _fresh()
+        await _filled(options)
+        async with AsyncSandbox(**options) as box:
+            first = await box.run("print('first')")
+            script = await box.run("import os; print(os.environ.get('A'))", mode="script")
+            return first.stdout, script.stdout
+
+    assert asyncio.run(scenario()) == ("first\n", "None\n")
+
+
 def test_a_worker_is_never_lent_twice():
     async def scenario():
         options, seen = _fresh(), []

@@ -166,11 +166,12 @@ async def _run(
     streams: tuple[Screen, Screen] | None,
 ) -> Execution:
     from groundbox.sandbox import languages
-    from groundbox.sandbox.sandbox import AsyncSandbox
+    from groundbox.sandbox.sandbox import AsyncSandbox, expect_one_run
 
     profile = languages.profile_for(program.language, program.source, program.mode)
     async with AsyncSandbox(profile=profile, databases=databases, **vars(asked)) as box:
         heed.box = box
+        expect_one_run(box)
         for each in handed:
             await _put(box, each)
         if streams is None:

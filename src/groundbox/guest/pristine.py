@@ -6,6 +6,9 @@ interpreter would take a hundred times as long as a fork. So the worker copies i
 copy waits until a script is ordered. Of the worker it takes what a child takes in any operating system: the
 environment, the current folder and the mask of modes.
 
+To copy takes longer than a small cell: the kernel copies the page tables, and then each page to which the worker
+writes again. So a worker that is likely to run cells copies itself before it says that it is ready (serve.py).
+
 The kernel sends no signal when the copy ends (clone(2) without SIGCHLD), so that neither `wait` of a cell nor that of
 the worker sees it. It is the parent of the scripts, and reports how they ended; if it is killed, the kernel makes them
 children of the worker.
@@ -48,23 +51,31 @@ class Pristine:
         self._wire: Wire | None = None
         self._socket: socket.socket | None = None
         self._is_late = False
+        self._environ: dict[bytes, bytes] = {}
 
     @property
-    def is_there(self) -> bool:
-        """Whether scripts can be started from it."""
-        return self._socket is not None
+    def is_needed(self) -> bool:
+        """Whether scripts are to be started from it: a cell has run, and the copy is there."""
+        return self._is_late and self._socket is not None
 
-    def begin(self, process_count: int | None, host: socket.socket) -> None:
-        """Copy this process, unless it has run a cell already or the sandbox may have too few processes.
+    def begin_cell(self, process_count: int | None, host: socket.socket) -> None:
+        """Before a cell: copy this process if none has run in it. End the copy if there may be too few processes."""
+        if process_count is not None and process_count < _LEAST_PROCESSES:
+            self.end()
+        elif not self._is_late and self._socket is None:
+            self.copy(host)
+        self._is_late = True
+
+    def copy(self, host: socket.socket, prepare: Callable[[], None] | None = None) -> None:
+        """Copy this process, in which no cell has run.
 
         Args:
             host: The connection to the host, which the copy closes. The socket to the copy gets a higher number.
+            prepare: Called in the copy first.
         """
-        if self._is_late:
+        if _CLONE < 0:
             return
-        self._is_late = True
-        if _CLONE < 0 or (process_count is not None and process_count < _LEAST_PROCESSES):
-            return
+        self._environ = dict(os.environb)
         low, theirs = socket.socketpair()
         ours = socket.socket(low.family, low.type, fileno=fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, host.fileno() + 1))
         low.close()
@@ -72,7 +83,7 @@ class Pristine:
         if pid == 0:
             ours.close()
             host.close()
-            self._serve(theirs)
+            self._serve(theirs, prepare)
         theirs.close()
         if pid < 0:
             ours.close()
@@ -86,13 +97,12 @@ class Pristine:
         The pristine process reaps the script, perhaps before it could be opened here.
         """
         assert self._wire is not None
-        surroundings = {
-            "environ": [(name.decode("latin-1"), value.decode("latin-1")) for name, value in os.environb.items()],
-            "folder": _current_folder(),
-            "mask": _mask(),
-        }
+        message: dict[str, Any] = {"order": order, "folder": _current_folder(), "mask": _mask()}
+        if (environ := dict(os.environb)) != self._environ:
+            self._environ = environ
+            message["environ"] = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in environ.items()]
         try:
-            self._wire.send_framed(framed({"order": order, **surroundings}), descriptors)
+            self._wire.send_framed(framed(message), descriptors)
             message, opened = self._wire.receive()
         except (OSError, HostGone):
             self.end()
@@ -111,6 +121,11 @@ class Pristine:
         except ChildProcessError:
             return Exit(None, signal.SIGKILL)
 
+    def leave(self) -> None:
+        """In a script that this process has forked: close the socket, which is the worker's."""
+        if self._socket is not None:
+            self._socket.close()
+
     def end(self) -> None:
         """End the pristine process; later scripts are forked from the worker itself."""
         sock, self._socket, self._wire = self._socket, None, None
@@ -124,8 +139,10 @@ class Pristine:
         except OSError:
             return
 
-    def _serve(self, sock: socket.socket) -> NoReturn:
+    def _serve(self, sock: socket.socket, prepare: Callable[[], None] | None) -> NoReturn:
         try:
+            if prepare is not None:
+                prepare()
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             self._children.close_memory(True)
             wire = Wire(sock)
@@ -138,6 +155,9 @@ class Pristine:
             _exit(0)
 
     def _start(self, message: dict[str, Any], descriptors: list[int], wire: Wire) -> None:
+        if "environ" in message:
+            os.environb.clear()
+            os.environb.update((name.encode("latin-1"), value.encode("latin-1")) for name, value in message["environ"])
         try:
             child = os.fork()
         except OSError:
@@ -146,10 +166,6 @@ class Pristine:
             try:
                 self._children.close_memory(False)
                 wire.close()
-                os.environb.clear()
-                os.environb.update(
-                    (name.encode("latin-1"), value.encode("latin-1")) for name, value in message["environ"]
-                )
                 os.umask(message["mask"])
                 if message["folder"] is not None:
                     os.chdir(message["folder"])

@@ -14,6 +14,7 @@ from .command import create_file, has_bytes
 _USES = re.compile(
     r"__file__|argv|multiprocess|concurrent|ProcessPool|joblib|loky|n_jobs|spawn|forkserver|runpy|getsourcefile|getfile"
 )
+_IMPORTED = re.compile(r"^\s*(?:from|import)\s+(\w+)", re.MULTILINE)
 _MOST_NAMES = 100
 
 
@@ -60,8 +61,4 @@ class ProgramFile:
 
 def _is_used(source: str, filename: str) -> bool:
     stem = os.path.splitext(os.path.basename(filename))[0]
-    return (
-        _USES.search(source) is not None
-        or filename in source
-        or stem in re.findall(r"^\s*(?:from|import)\s+(\w+)", source, re.MULTILINE)
-    )
+    return _USES.search(source) is not None or filename in source or stem in _IMPORTED.findall(source)

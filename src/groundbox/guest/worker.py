@@ -132,6 +132,14 @@ class Worker:
         self._is_copied = True
         self._parking = Parking(park_at, self._cells, os.path.dirname(self._workdir), self._apart)
 
+    def copy(self, prepare: Callable[[], None]) -> None:
+        """Make the copy that scripts are forked from, ahead of the first cell.
+
+        Args:
+            prepare: Called in the copy first.
+        """
+        self._pristine.copy(self._socket, prepare)
+
     def ready(self, descriptors: list[int]) -> None:
         """Tell the host that the jail stands; hand over the workdir's descriptor and the proxy's socket."""
         self._wire.send_framed(_READY, descriptors)
@@ -202,10 +210,10 @@ class Worker:
         if mode != "command":
             self._commands.spares.drop()
         if mode in _RUNS_HERE and not order.get("last") and not self._is_copied:
-            self._pristine.begin(order["limits"].get("process_count"), self._socket)
+            self._pristine.begin_cell(order["limits"].get("process_count"), self._socket)
         if chance.is_armed():  # scripts are to have it, too
             self._pristine.end()
-        if mode == "script" and self._pristine.is_there:
+        if mode == "script" and self._pristine.is_needed:
             answer = self._run_script(order, descriptors, self._pristine)
             if answer is not None:
                 return answer
@@ -387,6 +395,7 @@ class Worker:
                 os.dup2(descriptors[0], 0)
                 _close(descriptors[0])
             self._socket.close()
+            self._pristine.leave()
             if self._apart >= 0:
                 os.close(self._apart)
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -37,6 +37,8 @@ _CLOSING_S: Final = 10.0
 _SWEEP_S: Final = 0.25
 _MOST_POOLS: Final = 16
 """Kinds of worker that some are kept ready of; beyond, those of the kind that was asked for longest ago are ended."""
+_LEAST_PROCESSES: Final = 32
+"""As in guest/pristine.py: with fewer there is no copy for scripts."""
 _MOST_UNUSED: Final = 8
 """Templates that stay although no sandbox is made of them now."""
 _LAYERS: Final = {step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[NAMESPACES])
@@ -206,11 +208,12 @@ class Engine:
         self._loop, self._pid = weakref.ref(asyncio.get_running_loop()), os.getpid()
         atexit.register(self._close_at_exit)
 
-    async def checkout(self, setup: Setup, limits: Limits, catalog: Catalog[E]) -> Loan:
+    async def checkout(self, setup: Setup, limits: Limits, catalog: Catalog[E], *, for_cells: bool = False) -> Loan:
         """Lend a worker of this kind, starting what is needed for it.
 
         Args:
             catalog: Finds what `setup` names. Every caller in a process gives the same one.
+            for_cells: Whether cells are likely to run in it, and more after the first.
 
         Raises:
             SandboxUnavailable: A layer cannot stand and was not waived.
@@ -221,19 +224,21 @@ class Engine:
         self._asked[recipe] += 1  # until the worker is there, nothing else tells that its template is in use
         try:
             try:
-                return await self._lend(setup, limits, recipe, catalog)
+                return await self._lend(setup, limits, recipe, catalog, for_cells=for_cells)
             except FileNotFoundError:
                 if not self._groups_are_gone():
                     raise
                 self._forget_groups()
             self._refuse_incomplete(setup, recipe)
-            return await self._lend(setup, limits, recipe, catalog)
+            return await self._lend(setup, limits, recipe, catalog, for_cells=for_cells)
         finally:
             self._asked[recipe] -= 1
             if not self._asked[recipe]:
                 del self._asked[recipe]
 
-    async def _lend(self, setup: Setup, limits: Limits, recipe: Recipe, catalog: Catalog[E]) -> Loan:
+    async def _lend(
+        self, setup: Setup, limits: Limits, recipe: Recipe, catalog: Catalog[E], *, for_cells: bool
+    ) -> Loan:
         template = await self._template(recipe)
         limited = "cgroup" not in setup.waive and setup.backend != GVISOR
         shape = Shape(
@@ -243,11 +248,15 @@ class Engine:
             # Only a control group bounds the memory of a process that is there before the limits of a run are known.
             resident=catalog.waiting_language(setup.profile) if limited and self._cgroups is not None else "",
             branching=setup.branching,
+            copied=for_cells and _can_have_copy(setup, limits),
         )
         key = (recipe, shape, limited)
         pool = self._pools.pop(key, None)
         if pool is None:
             pool = Pool(lambda: self._spawn(template, shape, limited, key, catalog))
+            plain = self._pools.get((recipe, dataclasses.replace(shape, copied=False), limited))
+            if shape.copied and plain is not None:  # not the other way round: a single run has no copy beside it
+                pool.begin_with(plain)
         self._pools[key] = pool  # the last, that is the one that was asked for last
         self._end_unused()
         lent: Checkout = await pool.checkout()
@@ -674,6 +683,12 @@ async def _until_loop_ends(engine: Engine) -> AsyncGenerator[None, None]:
     finally:
         engine.close()
         _ENGINES.pop(asyncio.get_running_loop(), None)
+
+
+def _can_have_copy(setup: Setup, limits: Limits) -> bool:
+    """Whether a worker may have the copy that scripts are forked from ahead of its first cell (guest/pristine.py)."""
+    has_room = limits.process_count is None or limits.process_count >= _LEAST_PROCESSES
+    return has_room and setup.backend != GVISOR and setup.profile in PROFILES and not setup.branching
 
 
 def _network_environ(network: str) -> dict[str, str]:

@@ -56,6 +56,14 @@ class Pool:
         """Workers that wait now."""
         return len(self._waiting)
 
+    def begin_with(self, other: Pool) -> None:
+        """Take one worker that waits in another pool, so that our first borrower does not wait until one is made."""
+        for worker in other._waiting:
+            if worker.is_ready:
+                other._waiting.remove(worker)
+                self._waiting.append(worker)
+                return
+
     async def checkout(self) -> Checkout:
         """Lend one worker; it is the borrower's to end.
 

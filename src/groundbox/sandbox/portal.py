@@ -20,7 +20,7 @@ from groundbox.sandbox import languages, options
 from groundbox.sandbox.files import AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.process import AsyncProcess, Chunk, Exit
-from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.sandbox.sandbox import AsyncSandbox, expect_one_run
 from groundbox.suggestions import refuse_unknown
 
 P = ParamSpec("P")
@@ -392,6 +392,7 @@ async def run_async(source: str, **given: Unpack[options.OneRunOptions]) -> Exec
     sandbox = AsyncSandbox(**for_sandbox)
     if not files:
         return await sandbox.run_last(source, **for_run)
+    expect_one_run(sandbox)
     try:
         for path, data in files.items():
             await sandbox.files.write(path, data)

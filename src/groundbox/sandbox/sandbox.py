@@ -75,6 +75,8 @@ T = TypeVar("T")
 
 _USUAL_LIMITS: Final = Limits()
 _NO_NETWORK: Final = Network()
+_OF_PYTHON: Final = frozenset({"cell", "call", "calls", "sql", "script"})
+"""Kinds of runs after which cells and scripts are likely to follow."""
 _HAND_OVER_S: Final = 5.0  # for the guest to take what the host brought in the time of the run
 _LEFT_OUT: Final = {"count": "over the 10,000 files that are listed", "not a regular file": "links and the like"}
 _READ_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
@@ -144,6 +146,7 @@ class AsyncSandbox:
         self.environ = checked_variables(given.get("env"))
         self._inspect = given.get("inspect", True)
         self._is_watched = True
+        self._is_kept = True
         self._restart = _checked_restart(given.get("restart"))
         self._bridge = _bridge(tools) if tools else None
         self._loan: engines.Loan | None = None
@@ -528,7 +531,8 @@ class AsyncSandbox:
             self._check_open()
             revived = None if self._loan is None and self._lost is None else await self._revived(restart)
             profile = self._profile or languages.profile_for(language, program.source, program.mode)
-            loan = await self._borrow_with_aide(profile, traced=recorded is not None, last=last)
+            for_cells = not last and frame["mode"] in _OF_PYTHON
+            loan = await self._borrow_with_aide(profile, traced=recorded is not None, last=last, for_cells=for_cells)
             native = "" if recorded is None else catalog.native_tracer(loan.template.recipe)
             if recorded is not None and recorded.core == "native" and not native:
                 raise _no_tracer(self._environment)
@@ -727,7 +731,7 @@ class AsyncSandbox:
         self._refused = counts
         return refused_hosts(new) if new and outcome is Outcome.OK else ()
 
-    async def _borrow(self, profile: str, *, traced: bool = False) -> engines.Loan:
+    async def _borrow(self, profile: str, *, traced: bool = False, for_cells: bool = True) -> engines.Loan:
         async with self._borrowing:  # who asks while the first is waiting for a process gets the same one
             self._check_open()
             if self._lost is not None:
@@ -735,7 +739,8 @@ class AsyncSandbox:
             if self._loan is None:
                 begun = time.monotonic()
                 setup = self._setup(profile, traced=traced)
-                self._loan = await (await engines.current()).checkout(setup, self.limits, catalog)
+                for_cells = for_cells and self._is_kept
+                self._loan = await (await engines.current()).checkout(setup, self.limits, catalog, for_cells=for_cells)
                 self._python = self._loan.template.python
                 self._isolation = self._wall_of(self._loan)
                 self._start_s = time.monotonic() - begun
@@ -800,13 +805,13 @@ class AsyncSandbox:
         loan.worker.kill()
         loan.pool.returned()
 
-    async def _borrow_with_aide(self, profile: str, *, traced: bool, last: bool) -> engines.Loan:
+    async def _borrow_with_aide(self, profile: str, *, traced: bool, last: bool, for_cells: bool) -> engines.Loan:
         """Borrow the process for a run, and start its aide first if there is to be one; for who holds the lock."""
         if not self._uses_aide or last:
-            return await self._borrow(profile, traced=traced)
+            return await self._borrow(profile, traced=traced, for_cells=for_cells)
         self._aide_settled.clear()
         try:
-            loan = await self._borrow(profile, traced=traced)
+            loan = await self._borrow(profile, traced=traced, for_cells=for_cells)
             if not loan.worker.is_elsewhere and (self._aide is None or not self._aide.is_alive):
                 self.spoil()
                 self._aide = await Aide.start(loan.worker)
@@ -852,6 +857,11 @@ class Asked(NamedTuple):
     wall_s: float | None
     trace: bool | TraceOptions
     restart: options.Restart | None
+
+
+def expect_one_run(box: AsyncSandbox) -> None:
+    """Take a process for this sandbox as for a single run, also if it is files that need the process first."""
+    box._is_kept = False
 
 
 def load_of(box: AsyncSandbox) -> Load | None:

@@ -88,6 +88,7 @@ class Shape:
     Attributes:
         resident: The language whose process is started ahead of its first cell; empty for none.
         branching: Whether it can be copied while it lives.
+        copied: Whether it has the copy that scripts are forked from, after cells (guest/pristine.py), before any run.
     """
 
     disk_bytes: int | None
@@ -95,6 +96,7 @@ class Shape:
     network: str
     resident: str = ""
     branching: bool = False
+    copied: bool = False
 
 
 class Kept:
@@ -248,6 +250,7 @@ class Template:
             "memory_bytes": _USUAL.memory_bytes,
             "network": shape.network,
             "hurried": hurried,
+            "copied": shape.copied and not hurried,
             "resident": resident,
             "folder": worker.folder,
             "environ": {**environ, **_own_folders(worker.folder)},

@@ -27,7 +27,7 @@ from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.process import AsyncProcess
-from groundbox.sandbox.sandbox import USUAL_KIND, AsyncSandbox, Kind, is_closed, kind_of
+from groundbox.sandbox.sandbox import USUAL_KIND, AsyncSandbox, Kind, expect_one_run, is_closed, kind_of
 from groundbox.server.audit import AuditLog
 from groundbox.server.eventloop import keep_measuring
 from groundbox.server.keeping import Ledger, size_of
@@ -218,6 +218,7 @@ class Service:
             try:
                 self._working.add(box)
                 if files:
+                    expect_one_run(box)
                     await box.files.write_all(files)
                 with self._watched(key, None, source, of_run, wire, waited_s) as ended:
                     return ended(await box.run_last(source, **of_run))
@@ -238,6 +239,7 @@ class Service:
             try:
                 self._working.add(box)
                 if files:
+                    expect_one_run(box)
                     await box.files.write_all(files)
                 events = box.stream(source, last=True, **of_run)
                 told = self._told(key, None, source, of_run, wire, waited_s, events)

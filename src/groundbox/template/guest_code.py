@@ -41,6 +41,9 @@ class GuestWorker(Protocol):
     def ready(self, descriptors: list[int], /) -> None:
         """Report to the host that the jail is complete, and hand over these descriptors."""
 
+    def copy(self, prepare: Callable[[], None], /) -> None:
+        """Copy the process before any guest code has run in it; call `prepare` in the copy."""
+
     def start_resident(self, order: dict[str, Any], /) -> None:
         """Start the waiting process of a language."""
 

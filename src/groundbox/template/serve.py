@@ -182,7 +182,7 @@ class _Server:
 
     def rehearse(self) -> None:
         """Go through what a worker that was launched does before its first order, as `_rehearse` does with the rest."""
-        order: dict[str, Any] = {"cpu_s": 1.0, "memory_bytes": 1, "environ": {}, "resident": None}
+        order: dict[str, Any] = {"cpu_s": 1.0, "memory_bytes": 1, "environ": {}, "resident": None, "copied": False}
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         for is_limited in (True, False) * (_REHEARSALS // 2):
             ours, theirs = socket.socketpair()
@@ -524,7 +524,7 @@ class _Server:
             try:
                 os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
                 enter.enter(entry)
-                if not order["hurried"]:
+                if not order["hurried"] and not order["copied"]:
                     _go_through(self._guest, self._cells)
                 _connect(out, 1)
                 _connect(err, 2)
@@ -566,7 +566,7 @@ class _Server:
                     worker.can_be_copied(program.park)
                     self._guest.start_keys()
                     self._set_limits(order["cpu_s"], order["memory_bytes"])
-                if not order["hurried"]:
+                if not order["hurried"] and not order["copied"]:
                     _go_through(self._guest, self._cells)
                 worker.attach()
                 _connect(Slot.OUT + shift, 1)
@@ -613,13 +613,34 @@ class _Server:
         self._ahead = (order["cpu_s"], order["memory_bytes"])
         if order["environ"]:
             os.environ.update(order["environ"])
+        if order["copied"]:
+            self._copy(worker, handed, is_limited=is_limited)
         worker.ready(handed)
-        if not is_limited and "rlimits" not in self._plan.waive:
-            rlimits.set_open_files(own_user=self._plan.uid_base is not None)
+        self._limit_open_files(is_limited=is_limited)
         if order["resident"]:
             worker.start_resident(order["resident"])
         for descriptor in handed:
             os.close(descriptor)
+
+    def _copy(self, worker: GuestWorker, handed: list[int], *, is_limited: bool) -> None:
+        """Make the copy that scripts are forked from (guest/pristine.py), then go through an order of our own.
+
+        In that order: after the copy, each page that every order writes to has to be copied by the kernel once more.
+        What the order prints, the host reads before the first run.
+        """
+
+        def prepare() -> None:
+            self._limit_open_files(is_limited=is_limited)
+            for descriptor in handed:
+                os.close(descriptor)
+
+        worker.copy(prepare)
+        _go_through(self._guest, self._cells)
+        worker.attach()
+
+    def _limit_open_files(self, *, is_limited: bool) -> None:
+        if not is_limited and "rlimits" not in self._plan.waive:
+            rlimits.set_open_files(own_user=self._plan.uid_base is not None)
 
     def _set_limits(self, cpu_s: float | None, memory_bytes: int | None) -> None:
         """Set once ahead of need, to what most runs ask for; the first of those then has nothing to do."""
