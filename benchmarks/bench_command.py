@@ -8,6 +8,7 @@ from Python). Then what the command imports, by the interpreter's own clock.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -30,9 +31,10 @@ def main() -> None:
         data = Path(folder) / "sales.csv"
         data.write_text(CSV)
         command = [sys.executable, "-m", "groundbox", "run"]
+        environ = {name: value for name, value in os.environ.items() if name != "GROUNDBOX_ENGINE"}
 
         def ours(*arguments: str) -> None:
-            subprocess.run([*command, *arguments], check=True, capture_output=True)
+            subprocess.run([*command, *arguments], check=True, capture_output=True, env=environ)
 
         def bubblewrap(program: str) -> None:
             others["bubblewrap" if "bubblewrap" in others else "python -I"](program)

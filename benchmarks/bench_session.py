@@ -1,4 +1,4 @@
-"""A second cell in a live sandbox, over the code itself; a warm ipykernel side by side.
+"""Runs of a sandbox that stays, over the code itself; a warm ipykernel side by side. Then a process's first `gb.run`.
 
 python benchmarks/bench_session.py [RUNS]
 """
@@ -7,14 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import statistics
+import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from time import perf_counter
 
 from measure import interleaved, machine, percentile, table
 from peers import PANDAS, PRINT, ipykernel
 
 import groundbox as gb
+
+REFILL_S = 0.15
+"""Until processes wait in the pool that were made without haste, as for a user who makes a sandbox now and then."""
+FIRST = f"""
+import time
+import groundbox as gb
+
+begun = time.perf_counter()
+assert gb.run({PRINT!r}).stdout == "2\\n"
+print(time.perf_counter() - begun)
+"""
 
 
 async def asynchronous(runs: int) -> list[float]:
@@ -29,8 +45,58 @@ async def asynchronous(runs: int) -> list[float]:
     return over
 
 
+async def kept(runs: int) -> dict[str, list[float]]:
+    """Seconds of the runs of sandboxes that stay, by profile and kind of run; both profiles in every round."""
+    taken = defaultdict(list)
+    for number in range(runs + 2):
+        for profile in ("bare", "science"):
+            async with gb.AsyncSandbox(profile=profile) as box:
+                for kind in ("first cell", "later cell", "script after cells", "later script"):
+                    begun = perf_counter()
+                    execution = await box.run(PRINT, mode="script" if "script" in kind else "cell")
+                    seconds = perf_counter() - begun
+                    assert execution.stdout == "2\n", execution.error
+                    if number > 1:  # the first have no process that waits
+                        taken[f"{profile}: {kind}"].append(seconds)
+                    await asyncio.sleep(0.005)
+            await asyncio.sleep(REFILL_S)
+    return taken
+
+
+def first_runs(runs: int) -> dict[str, list[float]]:
+    """Seconds of the first `gb.run` in new processes: with an engine in the background that is warm, and with none."""
+    with tempfile.TemporaryDirectory() as folder:  # a TMPDIR of its own has an engine of its own
+        usual = {name: value for name, value in os.environ.items() if name not in ("GROUNDBOX_ENGINE", "CI")}
+        warm = {**usual, "TMPDIR": folder}
+
+        def seconds(environ: Mapping[str, str]) -> float:
+            told = subprocess.run(
+                [sys.executable, "-c", FIRST], env=environ, check=True, capture_output=True, text=True
+            )
+            return float(told.stdout)
+
+        try:
+            return interleaved(
+                {
+                    "engine warm": lambda: seconds(warm),
+                    "own process": lambda: seconds({**usual, "GROUNDBOX_ENGINE": "off"}),
+                },
+                runs,
+            )
+        finally:
+            subprocess.run([sys.executable, "-m", "groundbox", "engine", "stop"], env=warm, check=True)
+
+
+def print_medians(title: str, taken: Mapping[str, list[float]]) -> None:
+    """Print the median and quartiles of each."""
+    print(f"\n{title}, milliseconds\n{'':28}{'median':>8}{'quartiles':>18}")
+    for name, values in taken.items():
+        low, middle, high = (percentile(values, share) * 1e3 for share in (0.25, 0.5, 0.75))
+        print(f"{name:28}{middle:8.2f}{f'{low:.2f} to {high:.2f}':>18}")
+
+
 def main() -> None:
-    """Tables for print and pandas, then the overhead from inside an event loop."""
+    """Tables for print and pandas, the overhead inside an event loop, runs by kind, and first runs of processes."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     machine()
     with gb.Sandbox() as box, ipykernel() as kernel:
@@ -44,6 +110,8 @@ def main() -> None:
         f"\nprint in a live sandbox, asynchronous: p50 {statistics.median(over) * 1e3:.2f} ms, "
         f"p95 {percentile(over, 0.95) * 1e3:.2f} ms (print itself takes about 0.02 ms)"
     )
+    print_medians("print in a sandbox that stays", asyncio.run(kept(runs)))
+    print_medians("the first gb.run of a process, print", first_runs(max(5, runs // 5)))
 
 
 if __name__ == "__main__":

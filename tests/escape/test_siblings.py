@@ -175,20 +175,24 @@ for _ in range(50):
 
 def _of_its_own(state):
     """A network's state without what the kernel counts for all of its networks: TCP, UDP, packets of processors."""
-    counters = "/proc/self/net/sockstat"
+    counters, protocols = "/proc/self/net/sockstat", "/proc/self/net/protocols"
     others = {name: text for name, text in state.items() if name != "/proc/self/net/softnet_stat"}
-    return others | {counters: re.sub(r"\b(alloc|orphan|mem) \d+", r"\1", state[counters])}
+    return others | {
+        counters: re.sub(r"\b(alloc|orphan|mem) \d+", r"\1", state[counters]),
+        protocols: re.sub(r"^(\S+ +\d+ +\d+) +-?\d+", r"\1", state[protocols], flags=re.MULTILINE),  # pages of TCP
+    }
 
 
 def test_a_network_namespace_that_served_another_is_as_new(sandbox, prelude, nonce):
     """A reference from a template that makes a new one each time, which it does where any layer is waived.
 
-    Those that are compared are last runs: others have sockets to the copy from which scripts are forked.
+    All are last runs: others have sockets to the copy from which scripts are forked, and a pool of their own.
     """
     _, new = json.loads(sandbox(waive=["keyring"]).run_last(prelude + NETWORK_STATE).stdout)
     first = sandbox()
-    where, _ = json.loads(first.run(prelude + NETWORK_STATE).stdout)
-    assert first.run(prelude + f"NAME = '{nonce}'\n" + LEAVE_WHAT_ONE_CAN).error is None
+    left = first.run_last(prelude + NETWORK_STATE + f"NAME = '{nonce}'\n" + LEAVE_WHAT_ONE_CAN)
+    assert left.error is None
+    where, _ = json.loads(left.stdout)
     first.close()
 
     for _ in range(200):
