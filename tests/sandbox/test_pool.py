@@ -111,6 +111,18 @@ def test_what_is_printed_before_the_first_run_is_none_of_its_output():
     assert asyncio.run(scenario()) == ("first\n", "None\n")
 
 
+def test_only_the_first_run_reads_which_user_ids_there_are(monkeypatch):
+    async def scenario():
+        options = _fresh()
+        async with AsyncSandbox(**options) as box:
+            await box.run_last("1")
+        monkeypatch.setattr(engine.credentials, "has_ranges", None)
+        async with AsyncSandbox(**options) as box:
+            return (await box.run_last("6 * 7")).text
+
+    assert asyncio.run(scenario()) == "42"
+
+
 def test_a_worker_is_never_lent_twice():
     async def scenario():
         options, seen = _fresh(), []

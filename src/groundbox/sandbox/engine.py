@@ -202,6 +202,7 @@ class Engine:
         self._leases: dict[Path, contextlib.ExitStack] = {}
         self._folder: str | None = None
         self._abi = landlock.abi()
+        self._has_ranges = credentials.has_ranges()  # asking reads a file of the kernel's
         _raise_limits()
         private.remove_abandoned()
         self._find_groups()
@@ -423,7 +424,7 @@ class Engine:
             if self._cgroups is None:
                 missing.append(f"cgroup: {self._cgroups_missing}")
                 mends.append(mend_cgroup(self._cgroups_missing))
-        if os.geteuid() == 0 and not credentials.has_ranges() and "uid" not in setup.waive:
+        if os.geteuid() == 0 and not self._has_ranges and "uid" not in setup.waive:
             missing.append(f"uid: {probe.LACKING_IDS}")
             mends.append(probe.MEND_IDS)
         largest = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
@@ -434,10 +435,10 @@ class Engine:
         if "landlock" not in setup.waive and abi == 0 and setup.backend != GVISOR:
             missing.append(f"landlock: {probe.LACKING_LANDLOCK}")
             mends.append(probe.MEND_LANDLOCK)
-        if setup.backend == LANDLOCK and not credentials.has_ranges() and abi < 6:
+        if setup.backend == LANDLOCK and not self._has_ranges and abi < 6:
             missing.append(f"landlock: ABI {abi} does not keep signals inside (6 is needed without root)")
             mends.append(probe.MEND_SCOPES)
-        if setup.backend == LANDLOCK and credentials.has_ranges() and "uid" not in setup.waive:
+        if setup.backend == LANDLOCK and self._has_ranges and "uid" not in setup.waive:
             closed = _closed_folders(recipe.readable)
             missing += [
                 f"environment: {each} is closed to others, so that a guest's user id cannot enter" for each in closed
@@ -524,7 +525,7 @@ class Engine:
             return await self._started(recipe)
 
     async def _started(self, recipe: Recipe) -> Template:
-        held = UidRange.lend(credentials.FIRST_HOST_UID) if credentials.has_ranges() else None
+        held = UidRange.lend(credentials.FIRST_HOST_UID) if self._has_ranges else None
         group = self._new_cgroup() if recipe.backend == GVISOR else None
         template = Template(recipe, uid_base=None if held is None else held.first, group=group)
         if held is not None:
