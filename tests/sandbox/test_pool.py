@@ -116,7 +116,7 @@ def test_only_the_first_run_reads_which_user_ids_there_are(monkeypatch):
         options = _fresh()
         async with AsyncSandbox(**options) as box:
             await box.run_last("1")
-        monkeypatch.setattr(engine.credentials, "has_ranges", None)
+        monkeypatch.setattr(credentials, "has_ranges", None)
         async with AsyncSandbox(**options) as box:
             return (await box.run_last("6 * 7")).text
 
