@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from groundbox import AsyncSandbox, Limits, Outcome, SandboxClosed, SandboxLost, SandboxUnavailable
+from groundbox.jail import credentials
 from groundbox.sandbox import catalog, engine
 from groundbox.sandbox.template import Template
 
