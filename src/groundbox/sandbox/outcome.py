@@ -284,6 +284,9 @@ def why_lost(report: Report, outcome: Outcome) -> str:
     return "the program ended the process"
 
 
+DISK_FULL: Final = "the host's disk, on which the sandbox's files lie, is full"
+
+
 def killed_for_the_host(count: int) -> str:
     """Return why nothing is known of a run whose processes the kernel killed below the sandbox's memory limit."""
     what = "a process" if count == 1 else f"{count} processes"

@@ -101,7 +101,11 @@ class Output:
         del self._tail[:-tail]
 
     def _open_spill(self) -> None:
-        self._spill = tempfile.TemporaryFile(prefix="groundbox-output-", buffering=0)  # noqa: SIM115
+        """Open the temporary file; if the host's disk takes none, an empty one that takes no writes."""
+        try:
+            self._spill = tempfile.TemporaryFile(prefix="groundbox-output-", buffering=0)  # noqa: SIM115
+        except OSError:
+            self._spill = open(os.devnull, "rb", buffering=0)  # noqa: SIM115
 
     def _keep(self, data: bytes) -> None:
         assert self._spill is not None

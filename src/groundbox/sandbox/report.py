@@ -115,6 +115,7 @@ class Report:
         memory_kills: Processes that the kernel killed at that limit.
         host_kills: Processes that the kernel killed for memory of the machine, or of a control group around the
             sandbox.
+        disk_was_full: Whether the host's disk, on which the workdir lies, was seen to be full during the run.
     """
 
     def __init__(self, order: Order) -> None:
@@ -134,6 +135,7 @@ class Report:
         self.out_of_memory = False
         self.memory_kills = 0
         self.host_kills = 0
+        self.disk_was_full = False
         self.cpu_s: float | None = None
         self.cpu_limit_s = order.cpu_s
         self.watched = order.frame.get("checks") is True

@@ -45,6 +45,7 @@ from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.mounts import Mount, checked_mounts
 from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import (
+    DISK_FULL,
     failure_of,
     judge,
     killed_for_the_host,
@@ -536,6 +537,8 @@ class AsyncSandbox:
             native = "" if recorded is None else catalog.native_tracer(loan.template.recipe)
             if recorded is not None and recorded.core == "native" and not native:
                 raise _no_tracer(self._environment)
+            if (workdir := loan.worker.workdir) is not None and workdir.lacks_space():
+                raise HostExhausted(DISK_FULL)
             before = None if last else await self._branches.before_run()
             wall_s = limits.wall_s if wall_s is None else wall_s
             ahead, ahead_s = await self._host_work.run(runtime, program, wall_s)
@@ -663,9 +666,9 @@ class AsyncSandbox:
         script: str | None,
     ) -> Execution:
         worker = loan.worker
-        if report.host_kills:  # what is left of it has no defined state
+        if report.host_kills or report.disk_was_full:  # what is left of it has no defined state
             worker.kill()
-            self._lost = killed_for_the_host(report.host_kills)
+            self._lost = killed_for_the_host(report.host_kills) if report.host_kills else DISK_FULL
             raise HostExhausted(self._lost)
         dead = worker.ended is not None or report.done is None or report.violation is not None
         if last or dead:

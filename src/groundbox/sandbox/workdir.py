@@ -32,6 +32,8 @@ _CHUNK: Final = 1 << 20
 _AS_GUESTS_SAY: Final = tuple(f"{folder}/" for folder in (rootfs.WORKDIR, *rootfs.USUAL_WORKDIRS, "/work"))
 _CROWD: Final = 500
 _HEAVY_BYTES: Final = 16 * 1024 * 1024
+_FULL_BYTES: Final = 1024 * 1024
+"""A disk with less space left is full: file systems keep some back, and programs write in blocks."""
 _TIDY: Final = frozenset({"__pycache__", ".ipynb_checkpoints"})
 
 
@@ -142,6 +144,17 @@ class Workdir:
         except OSError:
             return False
         return told.f_files - told.f_ffree > _CROWD
+
+    def lacks_space(self) -> bool:
+        """Return True if the workdir lies on the host's disk, and that is full, of bytes or of files."""
+        if not self._folder or self._descriptor < 0:
+            return False
+        try:
+            told = os.fstatvfs(self._descriptor)
+        except OSError:
+            return False
+        is_out_of_files = told.f_files > 0 and told.f_favail == 0
+        return told.f_bavail * told.f_frsize < _FULL_BYTES or is_out_of_files
 
     def _used_bytes(self) -> int:
         try:

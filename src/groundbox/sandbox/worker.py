@@ -40,6 +40,7 @@ _PAUSES: Final = 9
 _CPU_CHECK_S: Final = 0.1
 _GUARD_S: Final = 2.0
 _CALL_CHECK_S: Final = 0.1
+_DISK_CHECK_S: Final = 0.1
 _SOON_S: Final = 0.002  # a run that ends sooner needs nobody to listen, as its output waits in the pipes, and no clocks
 _CPU_COUNT: Final = os.cpu_count() or 1  # asking reads a file of the kernel's
 START_S: Final = 30.0
@@ -263,6 +264,7 @@ class Worker:
         if self.cgroup is not None and cpu_before is not None:
             report.cpu_s = None if cpu_after is None else max(0.0, cpu_after - cpu_before)
             self._note_memory_kills(report)
+        report.disk_was_full = report.disk_was_full or self._lacks_disk()
         return report
 
     async def order(
@@ -434,6 +436,9 @@ class Worker:
         killed = report.ended is not None and report.ended.exit_signal == signal.SIGKILL
         report.out_of_memory = killed or (report.done is not None and report.done.exit_signal == signal.SIGKILL)
 
+    def _lacks_disk(self) -> bool:
+        return self.workdir is not None and self.workdir.lacks_space()
+
     def _hits(self) -> int | None:
         """How often the memory limit refused memory; None without a group, or when it is gone."""
         if self._limit_hits is not None:
@@ -519,6 +524,12 @@ class Worker:
                     return
             timers.append(self._loop.call_later(wait, check_call))
 
+        def check_disk() -> None:
+            report.disk_was_full = report.disk_was_full or self._lacks_disk()
+            timers.append(self._loop.call_later(_DISK_CHECK_S, check_disk))
+
+        if self.folder:
+            check_disk()
         if calls is not None and (calls.wall_s is not None or calls.cpu_s is not None):
             check_call()
         if order.companion is not None:
