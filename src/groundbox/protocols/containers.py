@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -23,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 from groundbox.limits import GiB, Limits
 from groundbox.network import Network
 from groundbox.sandbox.workdir import check_path
-from groundbox.server import schemas
+from groundbox.server import forms, schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
 from groundbox.server.protocol import AtGateway, Placing, WireProtocol
@@ -38,6 +37,8 @@ _FOLDER: Final = "/mnt/data"
 _MEMORY: Final = {"1g": 1 * GiB, "4g": 4 * GiB, "16g": 16 * GiB, "64g": 64 * GiB}
 _USUAL_PAGE, _MOST_PAGE = 20, 100
 _MOST_UPLOADED: Final = 1000
+_MOST_PARTS: Final = 11
+"""Of a form: the file, and what clients send besides."""
 _UPLOAD_BYTES: Final = 500
 """What is remembered of an upload, with the longest name that a file can have."""
 _T = TypeVar("_T")
@@ -154,20 +155,19 @@ class Containers:
         held = self._held(request)
         if not request.headers.get("content-type", "").startswith("multipart/form-data"):
             raise Refused(400, "not_supported", "file_id: there are no files outside containers here; send the file")
-        async with request.form(max_files=1, max_fields=10) as form:
-            file = form.get("file")
-            if not isinstance(file, UploadFile) or not file.filename:
-                raise Refused(400, "invalid_argument", "file: is needed, with a name")
-            data = await file.read()
-            with self._service.errors(), held.in_use() as box:
-                path = check_path("file", file.filename.replace("\\", "/").rsplit("/", 1)[-1])
-                if not (is_known := path in _state(held).uploaded):
-                    self._service.sandboxes.keep(held, _UPLOAD_BYTES, "upload")
-                try:
-                    await box.files.write(path, data)
-                except BaseException:
-                    self._service.sandboxes.forget(held, 0 if is_known else _UPLOAD_BYTES)
-                    raise
+        files = await forms.read_form(request, wanted=("file",), most_parts=_MOST_PARTS)
+        if len(files) != 1 or not files[0].file_name:
+            raise Refused(400, "invalid_argument", "file: is needed once, with a name")
+        data = files[0].data
+        with self._service.errors(), held.in_use() as box:
+            path = check_path("file", files[0].file_name.replace("\\", "/").rsplit("/", 1)[-1])
+            if not (is_known := path in _state(held).uploaded):
+                self._service.sandboxes.keep(held, _UPLOAD_BYTES, "upload")
+            try:
+                await box.files.write(path, data)
+            except BaseException:
+                self._service.sandboxes.forget(held, 0 if is_known else _UPLOAD_BYTES)
+                raise
         before = len(_state(held).uploaded) + (not is_known)
         _state(held).note(path)
         self._forget(held, before - len(_state(held).uploaded))

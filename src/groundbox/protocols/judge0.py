@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, cast
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -36,7 +36,7 @@ from groundbox.protocols.judge0_input import (
     MOST_TEXT,
     MOST_UNPACKED_BYTES,
     Invalid,
-    bytes_of,
+    archive_of,
     pack,
     size_of_archive,
     split,
@@ -97,7 +97,10 @@ def _at_most(name: str) -> msgspec.Meta:
 
 
 class _Asked(msgspec.Struct, kw_only=True):
-    """A submission. A text that is long in its body is a view of UTF-8 until `_checked` makes a text of it."""
+    """A submission. A text that is long in its body is a view of UTF-8 until `_checked` makes a text of it.
+
+    `additional_files` are the bytes of the archive from then on, and base64 again in a reply.
+    """
 
     LONG: ClassVar[bodies.Long] = dict.fromkeys((*_PROGRAM, "additional_files"), bodies.CONTENT)
 
@@ -359,12 +362,15 @@ class _Judge0:
             argv = self._check_rest(asked)
             files: Mapping[str, bytes] = {}
             if asked.additional_files:
-                length = len(asked.additional_files)
-                archive = await beside(length, bytes_of, "additional_files", asked.additional_files)
-                unpacked_bytes = await asyncio.to_thread(size_of_archive, archive)
+                encoded_files, asked.additional_files = asked.additional_files, None
+                archive = await beside(len(encoded_files), archive_of, encoded_files)
+                del encoded_files  # what is unpacked takes its room
+                packed = archive.getbuffer().toreadonly()
+                unpacked_bytes = await asyncio.to_thread(size_of_archive, packed)
                 self._room.take(key.id, unpacked_bytes)
                 size += unpacked_bytes
                 files = await asyncio.to_thread(unpack, archive)
+                asked.additional_files = cast(Any, packed)
             limits = self._limits(asked)
             return _Submission(key.id, asked, argv, files, limits, _token(self._service.sandboxes.tag), size)
         except BaseException:
@@ -542,7 +548,7 @@ def _described(submission: _Submission, fields: Sequence[str], *, encoded: bool)
     }
     chosen = {field: told[field] for field in fields}
     if isinstance(archive := chosen.get("additional_files"), memoryview):
-        chosen["additional_files"] = str(archive, "ascii")
+        chosen["additional_files"] = base64.b64encode(archive).decode("ascii")
     if encoded:
         for name in _ENCODED:
             if isinstance(chosen.get(name), str):

@@ -26,6 +26,8 @@ FILE_BYTES: Final = 200
 _MOST_UNPACKED: Final = 1000
 _MOST_NAME_BYTES: Final = 4096
 _MOST_PACKED_BYTES: Final = 16 * MiB
+_UNPACKED_AT_ONCE: Final = 256 * 1024
+_BLANKS: Final = b" \t\r\n\v\f"
 
 
 class Invalid(Exception):
@@ -48,9 +50,20 @@ def bytes_of(name: str, text: str | memoryview) -> bytes:
     """Decode base64, which Ruby's clients break into lines."""
     try:
         packed = text.encode("ascii") if isinstance(text, str) else text
-        return b"".join(bodies.base64_parts(packed, skips=b" \t\r\n\v\f"))
+        return bodies.decoded_base64(packed, skips=_BLANKS)
     except ValueError:
         raise Invalid(name, "is not base64") from None
+
+
+def archive_of(text: str | memoryview) -> io.BytesIO:
+    """Decode the base64 of an archive into a file, from which it can be unpacked without a copy."""
+    archive = io.BytesIO()
+    try:
+        for part in bodies.base64_parts(text.encode("ascii") if isinstance(text, str) else text, skips=_BLANKS):
+            archive.write(part)
+    except ValueError:
+        raise Invalid("additional_files", "is not base64") from None
+    return archive
 
 
 _PIECE: Final = re.compile(
@@ -92,7 +105,7 @@ _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How files may be packed. The others unpack a block whole, however large it becomes."""
 
 
-def size_of_archive(data: bytes) -> int:
+def size_of_archive(data: memoryview) -> int:
     """Return the bytes that the files of a ZIP archive take unpacked, as its list says; no file is read beyond that.
 
     The list is read here first, since `zipfile` makes an object of every entry before it tells how many there are.
@@ -101,11 +114,12 @@ def size_of_archive(data: bytes) -> int:
         Invalid: There are too many files, they are too large, or this is not an archive.
     """
     field = "additional_files"
-    at = data.rfind(_END_SIGN, max(0, len(data) - _END.size - 65_535))
-    if at < 0 or at + _END.size > len(data):
+    tail = max(0, len(data) - _END.size - 65_535)
+    at = bytes(data[tail:]).rfind(_END_SIGN) + tail
+    if at < tail or at + _END.size > len(data):
         raise Invalid(field, "are not a ZIP archive that can be read: it has no end")
     *_, size, _, _ = _END.unpack_from(data, at)
-    if data[max(0, at - 20) : at].startswith(_LOCATOR_SIGN):
+    if data[max(0, at - 20) : at][:4] == _LOCATOR_SIGN:
         raise Invalid(field, "are not a ZIP archive that can be read: it has 64-bit sizes")
     entry, total, names, count = at - size, 0, 0, 0
     while 0 <= entry < at:
@@ -124,22 +138,24 @@ def size_of_archive(data: bytes) -> int:
     return total + names
 
 
-def unpack(data: bytes) -> dict[str, bytes]:
+def unpack(packed: io.BytesIO) -> dict[str, bytes]:
     """Return the files of a ZIP archive whose list was counted (`size_of_archive`)."""
     files: dict[str, bytes] = {}
     left_bytes = MOST_UNPACKED_BYTES
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        with zipfile.ZipFile(packed) as archive:
             entries = [each for each in archive.infolist() if not each.is_dir()]
             if any(each.compress_type not in _METHODS for each in entries):
                 raise Invalid("additional_files", "must be stored or deflated")
             for each in entries:
+                content = bytearray()
                 with archive.open(each) as file:
-                    content = file.read(left_bytes + 1)  # and not as much as the archive says
-                left_bytes -= len(content)
-                if left_bytes < 0:
-                    raise Invalid("additional_files", f"are over {MOST_UNPACKED_BYTES} bytes")
-                files[check_path("additional_files", each.filename)] = content
+                    while part := file.read(_UNPACKED_AT_ONCE):  # and not as much as the archive says
+                        content += part
+                        left_bytes -= len(part)
+                        if left_bytes < 0:
+                            raise Invalid("additional_files", f"are over {MOST_UNPACKED_BYTES} bytes")
+                files[check_path("additional_files", each.filename)] = bodies.as_bytes(content)
     except InvalidArgument as error:
         raise Invalid("additional_files", str(error)) from None
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, ValueError, EOFError) as error:

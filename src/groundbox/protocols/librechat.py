@@ -29,7 +29,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -38,7 +37,7 @@ from groundbox.errors import GroundboxError, GuestFileError
 from groundbox.execution import Execution, Outcome
 from groundbox.limits import Limits, MiB
 from groundbox.protocols.fields import Arguments
-from groundbox.server import bodies, schemas
+from groundbox.server import bodies, forms, schemas
 from groundbox.server.api import download
 from groundbox.server.keys import Key
 from groundbox.server.protocol import WireProtocol
@@ -422,16 +421,11 @@ class _LibreChat:
         """`POST /upload`: files of a form, into a new session."""
         key = _key(request)
         session = self._files.get(key, None)
-        async with request.form(max_files=_MOST_PARTS, max_fields=_MOST_PARTS) as form:
-            try:
-                for _, part in form.multi_items():
-                    if isinstance(part, UploadFile):
-                        session.add(_file_name(part.filename), await part.read())
-            except Refused as refused:
-                return _failed(refused)
-        if not session.files:
-            return _failed(Refused(400, "invalid_argument", "file: is needed"))
         try:
+            for part in await forms.read_form(request, wanted=None, most_parts=_MOST_PARTS):
+                session.add(_file_name(part.file_name), part.data)
+            if not session.files:
+                raise Refused(400, "invalid_argument", "file: is needed")
             self._files.keep(session)
         except Refused as refused:
             return _failed(refused)

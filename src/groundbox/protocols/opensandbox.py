@@ -22,7 +22,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -34,7 +33,7 @@ from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.protocols.fields import Arguments, Variables
 from groundbox.sandbox import languages
-from groundbox.server import bodies, schemas
+from groundbox.server import bodies, forms, schemas
 from groundbox.server.api import download
 from groundbox.server.keeping import size_of
 from groundbox.server.keys import Key
@@ -52,6 +51,7 @@ _HEADER: Final = "OPEN-SANDBOX-API-KEY"
 _ENVIRONMENT: Final = re.compile(r"groundbox/([A-Za-z0-9_.-]+)(?::[A-Za-z0-9_.-]+)?")
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)(|k|M|G|T|Ki|Mi|Gi|Ti)")
 _MOST_FILES: Final = 1000
+_MOST_METADATA_BYTES: Final = 16 * 1024
 _MOST_KEPT_CHARS: Final = 64 * 1024
 """Of the entrypoint and the image of a sandbox, which are kept for as long as it lives."""
 _QUANTITY_CHARS: Final = 32
@@ -392,19 +392,19 @@ class OpenSandbox:
     async def upload(self, request: Request) -> Response:
         """`POST /files/upload`: pairs of `metadata` and `file`."""
         held = self._held(request)
-        async with request.form(max_files=2 * _MOST_FILES, max_fields=_MOST_FILES) as form:
-            metadata, files = form.getlist("metadata"), form.getlist("file")
-            if len(metadata) != len(files):
-                raise Refused(400, "invalid_argument", "metadata: each file has its own")
-            if len(files) > _MOST_FILES:
-                raise Refused(400, "invalid_argument", f"file: there may be at most {_MOST_FILES}")
-            with self._service.errors(), held.in_use() as box:
-                for each, file in zip(metadata, files, strict=True):
-                    text = await each.read() if isinstance(each, UploadFile) else each.encode()
-                    asked = schemas.decoded(text, _Uploaded)
-                    data = await file.read() if isinstance(file, UploadFile) else file.encode()
-                    mode = None if asked.mode is None else _mode(asked.mode)
-                    await box.guest_files.write(asked.path, data, mode=mode)
+        parts = await forms.read_form(request, wanted=("metadata", "file"), most_parts=2 * _MOST_FILES)
+        metadata, files = ([each.data for each in parts if each.name == name] for name in ("metadata", "file"))
+        if len(metadata) != len(files):
+            raise Refused(400, "invalid_argument", "metadata: each file has its own")
+        if len(files) > _MOST_FILES:
+            raise Refused(400, "invalid_argument", f"file: there may be at most {_MOST_FILES}")
+        if any(len(each) > _MOST_METADATA_BYTES for each in metadata):
+            raise Refused(400, "invalid_argument", f"metadata: must have at most {_MOST_METADATA_BYTES} bytes")
+        with self._service.errors(), held.in_use() as box:
+            for each, data in zip(metadata, files, strict=True):
+                asked = schemas.decoded(bytes(each), _Uploaded)
+                mode = None if asked.mode is None else _mode(asked.mode)
+                await box.guest_files.write(asked.path, data, mode=mode)
         return Response(status_code=200)
 
     async def download(self, request: Request) -> Response:

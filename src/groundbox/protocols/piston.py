@@ -293,7 +293,7 @@ def _content(at: int, file: _File) -> bytes:
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
         if file.encoding == "base64":
-            return b"".join(bodies.base64_parts(data))
+            return bodies.decoded_base64(data)
         if file.encoding == "hex":
             return b"".join(_hex_parts(data))
     except ValueError as error:

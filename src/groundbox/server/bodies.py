@@ -24,7 +24,8 @@ import re
 import secrets
 import sys
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
@@ -46,6 +47,9 @@ _LONG_IF_CROWDED_BYTES: Final = 256
 _MOST_OUTSIDE_BYTES: Final = 4 * 1024 * 1024
 _MOST_SKELETON_BYTES: Final = 16 * 1024 * 1024
 _BASE64_BYTES: Final = 256 * 1024  # a multiple of four
+_UNPACKED_BYTES: Final = 256 * 1024
+ROOM: Final = "groundbox.room"
+"""In a request's scope: counts bytes that it takes besides those of its body, and refuses it if there is no room."""
 
 Long = Mapping[str, str | int]
 """Fields that may be long, and what becomes of a long text in them: a str of so many bytes at most, or one of these."""
@@ -124,6 +128,11 @@ async def read(request: Request) -> Body:
     return body
 
 
+def forget(scope: MutableMapping[str, Any]) -> None:
+    """Forget the body of a request that was answered. Its connection keeps the scope until the next request comes."""
+    scope.pop(_SCOPE, None)
+
+
 async def read_parts(parts: AsyncIterator[bytes]) -> Body:
     """Read JSON that comes in parts, each of which is forgotten when it is scanned."""
     scan, digest = _Scan(), hashlib.sha256()
@@ -148,10 +157,45 @@ async def read_bytes(request: Request) -> bytes:
     whole = bytearray()
     async for part in request.stream():
         whole += part
-    return _as_bytes(whole)
+    return as_bytes(whole)
 
 
-def _as_bytes(whole: bytearray) -> bytes:
+async def read_unpacked(request: Request, most_bytes: int) -> bytes:
+    """Read the body of a request that is a file, and unpack it as its `Content-Encoding` says.
+
+    Few bytes can unpack to a thousand times as many. Therefore what they become is counted like a body that came so.
+
+    Raises:
+        Refused: 400 if it cannot be unpacked; 413, 429 or 503 if it becomes too large, or others take the room.
+    """
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        return await read_bytes(request)
+    if encoding not in ("gzip", "deflate"):
+        raise Refused(400, "invalid_argument", f"Content-Encoding: {shortened(encoding, 40)!r} is not known")
+    take: Callable[[int], None] = request.scope[ROOM]
+    inflater, whole = zlib.decompressobj(zlib.MAX_WBITS | 32), bytearray()
+    async for part in request.stream():
+        while True:
+            try:
+                piece = inflater.decompress(part, _UNPACKED_BYTES)
+            except zlib.error as error:
+                raise Refused(400, "invalid_argument", f"the body is no {encoding}: {error}") from None
+            if len(whole) + len(piece) > most_bytes:
+                told = f"a body must have at most {most_bytes} bytes when it is decompressed"
+                raise Refused(413, "too_large", told)
+            take(len(piece))
+            whole += piece
+            part = inflater.unconsumed_tail
+            if inflater.eof or (not part and len(piece) < _UNPACKED_BYTES):
+                break
+            await asyncio.sleep(0)
+    if not inflater.eof or inflater.unused_data:
+        raise Refused(400, "invalid_argument", f"the body must be one whole stream of {encoding}")
+    return as_bytes(whole)
+
+
+def as_bytes(whole: bytearray) -> bytes:
     """A view of bytes that nobody changes any more: a copy of many would hold the event loop."""
     return cast(bytes, memoryview(whole).toreadonly())
 
@@ -435,7 +479,7 @@ class _Filling:
     async def _content(self, number: int, how: str | int, name: str) -> Any:
         content, self._texts[number] = self._texts[number], bytearray()
         if how in (BYTES, CONTENT):
-            return _as_bytes(content)
+            return as_bytes(content)
         if how == BASE64:
             return await _decode_base64(content, name)
         if len(content) > int(how):
@@ -460,7 +504,19 @@ async def _decode_base64(text: bytearray, name: str) -> bytes:
                 await asyncio.sleep(0)
     except ValueError as error:
         raise Refused(400, "invalid_argument", f"{shortened(name)}: is no base64: {error}") from None
-    return _as_bytes(whole)
+    return as_bytes(whole)
+
+
+def decoded_base64(text: bytes | bytearray | memoryview, *, skips: bytes = b"") -> bytes:
+    """Decode base64 into one buffer, for a thread.
+
+    Raises:
+        ValueError: It is none.
+    """
+    whole = bytearray()
+    for part in base64_parts(text, skips=skips):
+        whole += part
+    return as_bytes(whole)
 
 
 def base64_parts(text: bytes | bytearray | memoryview, *, skips: bytes = b"") -> Iterator[bytes]:

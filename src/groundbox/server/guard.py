@@ -31,6 +31,7 @@ from starlette.requests import ClientDisconnect
 from starlette.websockets import WebSocketDisconnect
 
 from groundbox.sandbox.threads import working_for
+from groundbox.server import bodies
 from groundbox.server.keys import OWNER, Key, Keys
 from groundbox.server.metrics import Metrics
 from groundbox.server.refusals import Refused, refusal_of, shutting_down
@@ -145,6 +146,7 @@ class Guard:
             if scope["type"] == "http":
                 _check_announced(scope, self._service.settings)
                 with self._bodies.share_of(key.id) as share:
+                    scope[bodies.ROOM] = share
                     body = _Body(self._service.settings, receive, charge, share)
                     await self._app(scope, body.receive, watched)
             else:
@@ -154,8 +156,8 @@ class Guard:
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError):  # only the end of the server cancels a request
                 refused = shutting_down()
-            else:
-                refused = error if isinstance(error, Refused) else refusal_of(error)
+            else:  # a copy: this frame is in the error's traceback, which would keep the body until a collection
+                refused = error.again() if isinstance(error, Refused) else refusal_of(error)
             if refused.status == 500:
                 logger.exception("a request failed by a fault of groundbox")
             if not isinstance(error, Refused) and ended:
@@ -170,6 +172,8 @@ class Guard:
                 await self._refuse(refused, scope, receive, watched)
             else:
                 raise  # half of a reply is out: the connection is cut, so that nobody takes it for a whole one
+        finally:
+            bodies.forget(scope)
 
     async def _entered(self, scope: Scope) -> Key:
         """The key of a request that may come in.

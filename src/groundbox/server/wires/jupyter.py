@@ -384,7 +384,7 @@ def _bytes_of(asked: _ContentAsked) -> bytes:
         raise InvalidArgument("content", "of a file is a text, with the format `text` or `base64`")
     try:
         if isinstance(asked.content, memoryview):
-            return b"".join(bodies.base64_parts(asked.content, skips=b" \r\n"))
+            return bodies.decoded_base64(asked.content, skips=b" \r\n")
         return base64.b64decode(asked.content) if asked.format == "base64" else asked.content.encode()
     except (binascii.Error, ValueError) as error:
         raise InvalidArgument("content", f"is not of the format {asked.format!r}: {error}") from None

@@ -13,14 +13,11 @@ import posixpath
 import secrets
 import stat
 import sys
-import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 import msgspec
-from starlette.datastructures import Headers, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -28,7 +25,7 @@ from starlette.routing import Route
 from groundbox.errors import GuestFileError, InvalidArgument, SandboxLost
 from groundbox.sandbox.guestfiles import Entry
 from groundbox.sandbox.sandbox import AsyncSandbox
-from groundbox.server import bodies
+from groundbox.server import bodies, forms
 from groundbox.server.api import download
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import json_reply
@@ -156,11 +153,9 @@ class Files:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         files: list[tuple[str, bytes]] = []
         if kind == "multipart/form-data":
-            files = await _read_form(request, given, self._service.settings.body_bytes)
+            files = await _read_form(request, given)
         else:
-            encoding = request.headers.get("content-encoding", "").lower()
-            body, most = await bodies.read_bytes(request), self._service.settings.body_bytes
-            files.append((given, await asyncio.to_thread(_plain, body, encoding, most)))
+            files.append((given, await bodies.read_unpacked(request, self._service.settings.body_bytes)))
         if not files:
             raise Refused(400, "invalid_argument", "the form has no part `file`")
 
@@ -342,39 +337,21 @@ class Files:
             raise Refused(_STATUS.get(error.code, 400), error.code, error.message) from None
 
 
-async def _read_form(request: Request, path: str, most_bytes: int) -> list[tuple[str, bytes]]:
+async def _read_form(request: Request, path: str) -> list[tuple[str, bytes]]:
     """Return the parts `file` of a form, each with its path: `path`, or the part's own file name.
 
-    A part without a file name, as browsers and Node send a string, is a file if the address has a path. Latin-1 is
-    named as the form's charset so that the bytes of such a part come through as they are.
+    A part without a file name, as browsers and Node send a string, is a file if the address has a path.
 
     Raises:
         Refused: 400 if the form cannot be read, or if nothing names the path of a part. Nothing was written.
     """
-    headers = Headers({"content-type": f"{request.headers['content-type']}; charset=latin-1"})
-    parser = MultiPartParser(
-        headers, request.stream(), max_files=_MOST_FILES, max_fields=_MOST_FILES, max_part_size=most_bytes
-    )
-    try:
-        form = await parser.parse()
-    except MultiPartException as error:
-        raise Refused(400, "invalid_argument", f"the form cannot be read: {error.message}") from None
     files = []
-    try:
-        for name, part in form.multi_items():
-            if name != "file":
-                continue
-            if isinstance(part, UploadFile):
-                own = (part.filename or "").encode("latin-1").decode("utf-8", "surrogateescape")
-                data = await part.read()
-            else:
-                own, data = "", part.encode("latin-1")
-            if not path and not own:
-                told = "a part `file` needs a file name, or the address a `path`; nothing was written"
-                raise Refused(400, "invalid_argument", told)
-            files.append((path or unquote(own), data))
-    finally:
-        await form.close()
+    for part in await forms.read_form(request, wanted=("file",), most_parts=_MOST_FILES):
+        own = (part.raw_file_name or b"").decode("utf-8", "surrogateescape")
+        if not path and not own:
+            told = "a part `file` needs a file name, or the address a `path`; nothing was written"
+            raise Refused(400, "invalid_argument", told)
+        files.append((path or unquote(own), part.data))
     return files
 
 
@@ -451,23 +428,3 @@ async def _run(box: AsyncSandbox, argv: list[str]) -> None:
     said = b"".join([chunk.data async for chunk in process.output()])
     if (await process.wait()).code != 0:
         raise RpcError("invalid_argument", said.decode(errors="replace")[:500] or f"{argv[0]} failed")
-
-
-def _plain(data: bytes, encoding: str, most_bytes: int) -> bytes:
-    """A body without its compression.
-
-    Raises:
-        Refused: It is none, or grows beyond what a body may be.
-    """
-    if encoding in ("", "identity"):
-        return data
-    if encoding not in ("gzip", "deflate"):
-        raise Refused(400, "invalid_argument", f"Content-Encoding: {encoding[:40]!r} is not known")
-    inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    try:
-        plain = inflater.decompress(data, most_bytes)
-    except zlib.error as error:
-        raise Refused(400, "invalid_argument", f"the body is no {encoding}: {error}") from None
-    if inflater.unconsumed_tail or not inflater.eof:
-        raise Refused(413, "too_large", "the body is cut, or larger than allowed when it is decompressed")
-    return plain
