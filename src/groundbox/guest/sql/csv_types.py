@@ -73,8 +73,8 @@ class CsvTypes:
         changes: Those of the statements since the list was emptied.
     """
 
-    def __init__(self, connection: Any, workdir: str) -> None:
-        self._connection, self._workdir = connection, workdir
+    def __init__(self, duckdb: Any, connection: Any, workdir: str) -> None:
+        self._duckdb, self._connection, self._workdir = duckdb, connection, workdir
         self._known: dict[str, tuple[tuple[int, int], list[Change]]] = {}
         self.changes: list[Change] = []
 
@@ -145,9 +145,8 @@ class CsvTypes:
 
     def _sniffed(self, arguments: str) -> tuple[dict[str, str], str, str] | None:
         """Columns with their types, the form of days, and the sign of quotes; None if DuckDB cannot say."""
-        try:
-            row = self._connection.execute(f"SELECT Columns, DateFormat, Quote FROM sniff_csv({arguments})").fetchone()
-        except Exception:  # what is wrong with the file, the statement itself will say
+        row = self._first_row(f"SELECT Columns, DateFormat, Quote FROM sniff_csv({arguments})")
+        if row is None:
             return None
         return {each["name"]: each["type"] for each in row[0]}, row[1] or "", row[2] or ""
 
@@ -169,9 +168,16 @@ class CsvTypes:
         return isinstance(found, list) and sum(map(bool, found)) > 1
 
     def _first(self, sql: str) -> Any:
+        row = self._first_row(sql)
+        return None if row is None else row[0]
+
+    def _first_row(self, sql: str) -> Any:
+        """Return the first row; None if DuckDB reports an error, which the statement itself will have, too."""
         try:
-            return self._connection.execute(sql).fetchone()[0]
-        except Exception:  # as above
+            return self._connection.execute(sql).fetchone()
+        except self._duckdb.InterruptException:
+            raise
+        except self._duckdb.Error:
             return None
 
 

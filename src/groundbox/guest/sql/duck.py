@@ -87,7 +87,7 @@ class DuckDB:
         ):
             self.connection.execute(f"SET {setting}")
         self.connection.execute(_READ_XLSX)
-        self.csv_types = CsvTypes(self.connection, self.workdir)
+        self.csv_types = CsvTypes(self._duckdb, self.connection, self.workdir)
 
     def interrupt(self) -> None:
         """Stop the query that runs; from another thread."""
