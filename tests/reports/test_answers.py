@@ -24,6 +24,8 @@ def _verdicts(source, answer):
             "总额为54321元，同比增长37%，共有888名客户。",
             {"54321": EXACT, "37%": UNSUPPORTED, "888": UNSUPPORTED},
         ),
+        ("54321", "الإجمالي ٥٤٬٣٢١ والنمو ٣٧٪", {"٥٤٬٣٢١": EXACT, "٣٧٪": UNSUPPORTED}),
+        ("54321.5", "المجموع ٥٤٬٣٢١٫٥", {"٥٤٬٣٢١٫٥": EXACT}),
         ("54321", "合計は99,999円です。", {"99,999": UNSUPPORTED}),
         ("54321 2024-03-06", "2024年3月6日の合計は54,321円です。", {"2024年3月6日": EXACT, "54,321": EXACT}),
         ("54321 2024-03-06", "2024年3月7日", {"2024年3月7日": UNSUPPORTED}),
@@ -47,6 +49,13 @@ def test_a_file_named_in_such_a_text_is_looked_for_without_the_words_before_it()
     found = _verdicts("open('report.csv', 'w').write('a')", "结果保存在report.csv和other.csv中。")
 
     assert found == {"report.csv": EXACT, "other.csv": UNSUPPORTED}
+
+
+@pytest.mark.parametrize(
+    "answer", ["Sales grew by half, i.e. 50%.", "Sales grew, e.g. 50% in a year.", "Sales grew, cf. 50% in a year."]
+)
+def test_an_abbreviation_does_not_end_a_sentence(answer):
+    assert _verdicts("print(100, 150)", answer) == {"50%": DERIVABLE}
 
 
 ITEMS = {

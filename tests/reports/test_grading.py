@@ -119,6 +119,30 @@ TILDES = f"""
 4
 ~~~
 """
+IN_MARKDOWN = f"""
+````markdown
+# Solution
+```python
+{PROGRAM}```
+````
+"""
+AS_A_SESSION = """
+```python
+>>> def twice(n):
+...     return n * 2
+...
+>>> twice(2)
+4
+```
+"""
+INDENTED = """I'd write it like this:
+
+    def twice(n):
+
+        return n * 2
+
+It's short.
+"""
 REPLIES = {
     name.lower(): value
     for name, value in list(globals().items())
@@ -202,6 +226,8 @@ TEXT = {"kind": "value", "value": "'ab'"}
         (NUMBER, "Answer: $3$ or $4$", False),
         (NUMBER, "Answer: ３", True),
         (TEXT, "Answer: 'ａb'", False),
+        (TEXT, "Answer: ‘ab’", True),
+        (TEXT, "Answer: “ab”.", True),
         (LIST, "Answer: [1, 2]<|im_end|>", True),
         (LIST, "Answer: [1, 2]</s>\n", True),
         (TEXT, "Answer: 'ab</s>'", False),
@@ -245,6 +271,10 @@ def test_an_agent_runs_a_program_with_a_fence_in_its_docstring_whole():
         ("(B)", "B", True),
         ("b)", "B", True),
         ("(B)", "C", False),
+        ("B. 42", "B", True),
+        ("(B) forty two", "B", True),
+        ("Bob", "B", False),
+        ("A: not B", "B", False),
         ("１２", "12", True),
         ("12", "12 cm", False),
         ("-5", "5", False),

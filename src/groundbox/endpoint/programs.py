@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ from groundbox.values.parsing import module_of
 PYTHON: Final = frozenset(["python", "py", "python3", "py3", "ipython"])
 MOST_CHARS: Final = 200_000
 """Of a reply; of a longer one the end is read, where answers stand."""
+_MARKDOWN: Final = frozenset(["markdown", "md"])
 _MOST_BLOCKS: Final = 200
 _OPENING: Final = re.compile(r"([ ]{0,12})(`{3,}|~{3,})[ ]*([\w+.-]*)[^`]*")
 _MOST_HEAD_CHARS: Final = 200
@@ -75,8 +77,11 @@ def program_of(reply: str, entry: str = "") -> Chosen:
     text = without_thinking(reply[-MOST_CHARS:])
     if text is None:
         return Chosen("", "the thinking was not ended")
-    blocks = list(blocks_of(text))[-_MOST_BLOCKS:]
+    blocks = [each for block in blocks_of(text) for each in _inner_blocks(block)][-_MOST_BLOCKS:]
     if not blocks:
+        indented = _indented(text)
+        if entry and _defines(indented, entry) and not _body(text):
+            return Chosen(indented, "nothing is fenced, so what is indented")
         return Chosen(text, "nothing is fenced, so all of it")
     named = [block.text for block in blocks if block.language in PYTHON]
     unnamed = [block.text for block in blocks if not block.language]
@@ -92,6 +97,23 @@ def program_of(reply: str, entry: str = "") -> Chosen:
     if programs:
         return _last(programs, "the last block without a language")
     return Chosen("", "no block is Python")
+
+
+def _inner_blocks(block: Block) -> Sequence[Block]:
+    """The blocks within a block of Markdown; any other block alone, as a program without prompts."""
+    if block.language in _MARKDOWN and (inner := list(blocks_of(block.text))):
+        return inner
+    is_session = block.language in PYTHON | {"", "pycon"} and block.text.lstrip().startswith(">>>")
+    if not is_session:
+        return [block]
+    lines = [line[4:] or "\n" for line in block.text.splitlines(keepends=True) if line.startswith((">>>", "..."))]
+    return [block._replace(text="".join(lines), language="python")]
+
+
+def _indented(text: str) -> str:
+    """The lines that begin with four blanks or a tab, which is how Markdown writes code without fences."""
+    lines = [line for line in text.splitlines() if line.startswith(("    ", "\t")) or not line.strip()]
+    return textwrap.dedent("\n".join(lines)).strip("\n") + "\n"
 
 
 def _last(blocks: Sequence[str], why: str) -> Chosen:

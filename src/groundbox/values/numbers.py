@@ -1,7 +1,8 @@
 """Numbers as English writes them, in digits and in words.
 
-Digits: `1,234.5`, `1.234,5`, `1'234.5`, `12,34,567` and `1 234` (with a no-break blank) have one reading each. What
-could be both, such as `1.234` in a text with decimal commas, has two, and either one that was shown is support enough.
+Digits: `1,234.5`, `1.234,5`, `1'234.5`, `12,34,567`, `١٬٢٣٤٫٥` and `1 234` (with a no-break blank) have one reading
+each. What could be both, such as `1.234` in a text with decimal commas, has two, and either one that was shown is
+support enough.
 
 Words: twelve, twenty-five, two hundred and forty, three million, a dozen, and the ordinals up to twelfth.
 
@@ -21,7 +22,7 @@ MOST_EXPONENT: Final = 400
 GROUPED: Final = r"\d+(?:,\d{3})*(?:\.\d+)?"
 """Digits with commas between thousands at most, for other expressions: as programs print them and models write them."""
 _BLANKS: Final = "\u00a0\u202f\u2009"
-DIGITS: Final = rf"\d+(?:[.,'’_{_BLANKS}]\d+)*"
+DIGITS: Final = rf"\d+(?:[.,'’_٬٫{_BLANKS}]\d+)*"
 _EXPONENT: Final = (
     r"(?:[eE][+-]?\d{1,4}(?![\w])| ?[×x*] ?10(?:\^[({]?[+\-−]?\d{1,3}[)}]?|\*\*-?\d{1,3}|[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))?"
 )
@@ -29,6 +30,8 @@ NUMERAL: Final = re.compile(DIGITS + _EXPONENT)
 _COMMA_LOCALE: Final = re.compile(
     r"\d\.\d{3},\d|\d,\d{1,2}(?:[ \u00a0\u202f]?[%€]|[ \u00a0\u202f](?:EUR|Euro|Prozent|Mio|Mrd)\b)"
 )
+_ARABIC: Final = str.maketrans("٬٫", "'.")
+"""Separators of thousands and of decimals among Arabic digits."""
 _SUPERSCRIPT: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻−", "0123456789+--")
 
 
@@ -64,7 +67,7 @@ def numerals(run: str, start: int = 0, *, comma: bool = False) -> Iterator[Numer
     """The numbers of one match of `NUMERAL`."""
     found = re.match(DIGITS, run)
     assert found is not None
-    body, exponent = run[: found.end()], _exponent(run[found.end() :])
+    body, exponent = run[: found.end()].translate(_ARABIC), _exponent(run[found.end() :])
     if exponent is None or len(body) > MOST_DIGITS:
         yield Numeral(start, start + len(run), ())
         return

@@ -21,14 +21,15 @@ _AROUND: Final = (
     ("`", "`"),
     *((rf"\{name}{{", "}") for name in ("boxed", "fbox", "text", "mathrm", "mathbf", "textbf")),
 )
+_QUOTES: Final = str.maketrans("‘’“”", "''\"\"")
 _FRACTION: Final = re.compile(r"\\[dt]?frac\{([^{}\\]{1,40})\}\{([^{}\\]{1,40})\}")
 _SEPARATOR: Final = re.compile(r"(?<=\d)(?:\{,\}|\\,|\\!|,\\!)(?=\d{3}(?!\d))")
 _SPACE: Final = re.compile(r"\\[,;:! ]|~")
 
 
 def plain_answer(text: str) -> str:
-    """Return an answer without the marks of LaTeX and Markdown, and with full-width characters as ASCII."""
-    text = unicodedata.normalize("NFKC", text[:_MOST_CHARS]).strip()
+    """Return an answer without the marks of LaTeX and Markdown; full-width characters and curly quotes are ASCII."""
+    text = unicodedata.normalize("NFKC", text[:_MOST_CHARS]).translate(_QUOTES).strip()
     for _ in range(_MOST_LAYERS):
         inner = _inner(text)
         if inner is None:

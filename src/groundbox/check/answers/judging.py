@@ -20,9 +20,11 @@ from groundbox.check.answers.text import plain, stem, words
 from groundbox.execution import Execution, OutputHandle
 from groundbox.values.numbers import GROUPED
 
-# A point ends a sentence where no small letter follows (`approx. 5`); items of lists and rows of tables stand alone.
+# A point ends a sentence where no small letter follows and no abbreviation ends (`i.e. 5`); items of lists and rows of
+# tables stand alone.
 _SENTENCE: Final = re.compile(
-    r"(?<=[.!?])\s+(?=[^a-z\s])|(?<=[。！？])(?=[^\n])|\n\s*\n|\n(?=[ \t]*(?:[-*+|#>]|\d{1,3}[.)]))"
+    r"(?<=[.!?])(?<!\bi\.e\.)(?<!\be\.g\.)(?<!\bapprox\.)(?<!\bca\.)(?<!\bvs\.)(?<!\bcf\.)\s+(?=[^a-z\s])"
+    r"|(?<=[。！？])(?=[^\n])|\n\s*\n|\n(?=[ \t]*(?:[-*+|#>]|\d{1,3}[.)]))"
 )
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+|]|\d{1,3}[.)])[ \t]")
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")

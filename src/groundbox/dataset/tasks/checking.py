@@ -106,6 +106,7 @@ def _forms(answer: str) -> Iterator[str]:
     if _is_expression(answer):
         return  # a text in quotation marks is as it is written
     yield plain_answer(answer)
+    yield plain_answer(answer.removesuffix("."))
     if (first := _first_part(answer)) is not None:
         yield first
         if not _is_expression(first):

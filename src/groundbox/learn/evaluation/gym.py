@@ -41,6 +41,7 @@ _ENDING: Final = f"Reason step by step. End with a line that begins with `{MARK}
 _MOST_NUMBER: Final = 400
 _NAMED: Final = re.compile(r"\A[A-Za-z_]\w{0,20} ?= ?")
 _CHOICE: Final = re.compile(r"[(\[]?([A-Za-z])[)\]]")
+_CHOICE_WITH_TEXT: Final = re.compile(r"[(\[]?([A-Za-z])[)\].:]+ ")
 _WITH_UNIT: Final = re.compile(r"([-+]?[\d,]+(?:\.\d+)?) ?(?:%|°|[^\W\d_]{1,20}(?: [^\W\d_]{1,20})?)")
 
 
@@ -95,6 +96,8 @@ def is_answer(given: str, true: str) -> bool:
     given, true = plain_answer(given), plain_answer(true)
     if _words(given) == _words(true) or _words(_bare_choice(given)) == _words(_bare_choice(true)):
         return True
+    if len(true) == 1 and true.isalpha() and (choice := _CHOICE_WITH_TEXT.match(given)):
+        return choice[1].casefold() == true.casefold()
     if "=" not in true:
         given = _NAMED.sub("", given, count=1)
     one, other = _number(given), _number(true)
