@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from groundbox.trace.claims.model import Judged, Kind, Status, not_found, refute
 from groundbox.trace.claims.told import parsed_call, told
 from groundbox.trace.claims.walk import Walk, closed, is_of
 from groundbox.trace.record import schema
+from groundbox.trace.record.syntax import syntax_of
 from groundbox.trace.record.value import ref_of
 from groundbox.values.equal import as_told
 from groundbox.values.literals import shown
@@ -28,6 +30,11 @@ class CallWalk(Walk):
         """Return why a call that was made just now is not the one that a claim speaks of; None if it is."""
         (node, texts), step = parsed_call(claim.subject), self.state.t
         function = node.func if isinstance(node, ast.Call) else node
+        if claim.subject == "<lambda>":  # one of those that records do not tell apart
+            is_one = call.name.endswith("<lambda>")
+            return None if is_one else refuted(step, f"record {step} is a call of `{cut(call.name)}`")
+        if isinstance(node, ast.Lambda):
+            return self._other_lambda(node, call)
         if not isinstance(function, ast.Name | ast.Attribute):
             return not_found("its subject is no call")
         said = function.id if isinstance(function, ast.Name) else function.attr
@@ -53,6 +60,22 @@ class CallWalk(Walk):
             ways = [given, without] if owner[-1:] == [of_class] else [without]
         found = [self._ill_given(node, way, takes, call, texts) for way in ways]
         return None if None in found else found[-1]
+
+    def _other_lambda(self, node: ast.Lambda, call: schema.Call) -> Judged | None:
+        """Return why a call is not of a lambda with this code; None if it is."""
+        code = self.lambda_of(call)
+        if code is None and call.name.endswith("<lambda>"):
+            return not_found("which lambda of its line is called is not known")
+        if code != ast.unparse(node):
+            return refuted(self.state.t, f"record {self.state.t} is a call of `{cut(code or call.name)}`")
+        return None
+
+    def lambda_of(self, call: schema.Call) -> str | None:
+        """The code of the lambda that a call is of; None if it is of none, or it is not certain of which."""
+        if not call.name.endswith("<lambda>"):
+            return None
+        code = syntax_of(self.trace.source).code(call.name, call.n, call.args)
+        return _unparsed(code.node) if code is not None else None
 
     def _ill_given(
         self,
@@ -183,6 +206,9 @@ class CallWalk(Walk):
             if claim.value == text:
                 return Judged(Status.SUPPORTED, step)
         return refuted(step, f"it is {cut(shown)} at record {step}", actual=cut(shown))
+
+
+_unparsed: Final = functools.lru_cache(maxsize=256)(ast.unparse)
 
 
 def _has_object(call: schema.Call) -> bool:

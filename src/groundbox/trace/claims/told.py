@@ -21,7 +21,7 @@ _CONSTANTS: Final = {"inf": math.inf, "nan": math.nan}
 _BY_CALL: Final = re.compile(r" the \w+ that `[^`]*` returned$")
 _SIGN: Final = re.compile(r"""'(?:[^'\\]|\\.?)*'?|"(?:[^"\\]|\\.?)*"?|.""", re.DOTALL)
 """A string, up to the end of the text where it has none, or another character."""
-_ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
+_ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+(?:$|: )|(?:true )?tests since -?\d+: ")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

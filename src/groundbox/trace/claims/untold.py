@@ -127,6 +127,9 @@ class Untold:
                 continue
             number, end = told.get(update.key, (update.number, claim.end))
             passed = self._updates[update.key][number + 1 : update.number]
+            if claim.data.kind is Kind.VALUE and update.key[0] == "object":
+                # What the object is after its line tells all that the line did.
+                passed = [at for at in passed if not self._is_one_line(at, claim.step)]
             if any(self._frames[at] in inside for at in passed) and not _is_between(over, end, claim.start):
                 found.add(claim.sentence)
             if update.number >= number:
@@ -153,6 +156,14 @@ class Untold:
         places = self._updates.get(key, [])
         number = bisect.bisect_right(places, data.step) - 1
         return _Update(key, number) if number >= 0 else None
+
+    def _is_one_line(self, first: int, last: int | None) -> bool:
+        """Return whether records are changes that one line made in one go."""
+        assert last is not None
+        self._left -= last - first
+        changes = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out)
+        between = itertools.islice(self._records, first, last + 1)
+        return self._left >= 0 and all(isinstance(record, changes) for record in between)
 
     def _tells_whole(self, data: ClaimData, record: schema.Mutate) -> bool:
         """Return whether a claim tells a change by what the object is then, as of a list that was sorted."""

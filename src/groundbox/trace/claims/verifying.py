@@ -364,16 +364,30 @@ class _Judge(CallWalk):
 
     def _calls_since(self, claim: ClaimData, step: int, record: schema.Record) -> Judged:
         """Judge how many calls a frame has made after one record, up to this one."""
-        first = claim.subject.removeprefix("calls since ")
+        first, _, code = claim.subject.removeprefix("calls since ").partition(": ")
         if not first.isdecimal() or len(first) > 12 or int(first) >= step:
             return not_found("it names no record to count from")
         records = self.records[int(first) + 1 : step + 1]
         self.left -= len(records)
+        if code:
+            return self._lambda_calls(claim, code, records, step)
         parent = getattr(record, "p", None)
         made = [r for r in records if isinstance(r, schema.Call | schema.Resume) and r.p == parent]
         # A text does not count the calls of lambdas and generator expressions.
         named = [r for r in made if not (isinstance(r, schema.Call) and r.name.endswith(">"))]
         return compared(claim, len(named), told(claim.value).value, step)
+
+    def _lambda_calls(self, claim: ClaimData, code: str, records: Sequence[schema.Record], step: int) -> Judged:
+        """Judge how many calls of a lambda there are among records."""
+        node = parsed_code(code)
+        if not isinstance(node, ast.Lambda):
+            return not_found("it counts the calls of no lambda")
+        meant = ast.unparse(node)
+        made = [self.lambda_of(r) for r in records if isinstance(r, schema.Call) and r.name.endswith("<lambda>")]
+        # One of them may be meant.
+        if None in made:
+            return not_found("which lambda of its line is called is not known")
+        return compared(claim, made.count(meant), told(claim.value).value, step)
 
     def _tests_since(self, claim: ClaimData, step: int, since: int, code: str, *, only_true: bool) -> Judged:
         """Judge how often a frame has come to a test after a record, up to this one; or to one that came out true."""

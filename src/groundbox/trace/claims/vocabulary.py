@@ -113,6 +113,8 @@ _NEEDS: Final = (
     _need(r"matches", Kind.TEST),
     # calls and their ends
     _need(r"(?:is|was) called|instantiated|runs with", Kind.CALL),
+    _need(r"a lambda|calls of lambdas", Kind.CALL, of=r"^<?lambda"),
+    _need(r"more times?", Kind.COUNT, of=r"^calls since"),
     _need(r"is made|this makes", Kind.CALL, Kind.VALUE),
     # The call between them is blanked.
     _need(r"the \w+ that\s+returned", Kind.VALUE)._replace(fits=tells_by_call),

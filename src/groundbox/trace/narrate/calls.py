@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from groundbox.trace.narrate.gaps import Before, Gaps, is_given, is_now
+from groundbox.trace.narrate.lambdas import Lambdas, is_lambda, is_unnamed
 from groundbox.trace.narrate.narration import Claim, ClaimKind
 from groundbox.trace.narrate.phrases import Phrase, listed, saying
 from groundbox.trace.narrate.policy import Level, level_of
@@ -49,14 +50,19 @@ class Calls:
         self._block = block
         self._outcomes = Outcomes(telling)
         self._generators = Generators(telling, self, step, fold)
+        self.lambdas = Lambdas(telling, step, self._tell_within)
         self._titles: dict[int, str] = {}
 
     def tell(self, activation: Activation, where: Where) -> None:
         """Tell a call that a step made, and go on to its end."""
         level = self._level(activation, where)
+        if not is_unnamed(activation):
+            self.lambdas.flush()
         if activation.frame in self._telling.generators:
             self._generators.tell(activation, activation.first, where)
-        # Of the key function `lambda node: cost(node)` the call of `cost` is told: values that come later depend on it.
+        elif is_lambda(activation):
+            self.lambdas.tell(activation, where)
+        # Of a list comprehension that is a frame of its own the calls are told: values that come later depend on them.
         elif is_unnamed(activation) and self._telling.policy.is_whole and where.level >= Level.SHORT:
             self._tell_within(activation, where)
         elif level == Level.SILENT:
@@ -87,6 +93,8 @@ class Calls:
         """Tell what a generator gave when it went on."""
         record = self._telling.trace.records[ref]
         assert isinstance(record, schema.Resume)
+        if not is_unnamed(self._telling.trace.structure.activations[record.f]):
+            self.lambdas.flush()
         self._generators.tell(self._telling.trace.structure.activations[record.f], ref, where)
 
     def _level(self, activation: Activation, where: Where) -> Level:
@@ -222,6 +230,10 @@ class Generators:
             end = activation.last if ref is None else ref
             # Each time that it goes on, the steps between this rest and the one before: the tree has them in one body.
             for step in activation.steps():
+                if since < step.step <= end and (changes := self._changes(step)):
+                    # Not the names that it gives to its items.
+                    self._step(replace(step, effects=changes), where)
+                    continue
                 for call in step.calls:
                     if since < call.first <= end:
                         self._calls.tell(call, where)
@@ -242,6 +254,11 @@ class Generators:
         value = telling.text(record.v)
         told = claim(ClaimKind.RETURN, [ref], activation.frame, activation.short_name, value)
         telling.say("yield", told, function=function, value=value)
+
+    def _changes(self, step: Step) -> list[int]:
+        """Objects that a step changes, and what it prints."""
+        records = self._telling.trace.records
+        return [ref for ref in step.effects if isinstance(records[ref], schema.Mutate | schema.Out)]
 
     def _tell_received(self, activation: Activation, since: int, end: int) -> None:
         """Tell what names got when it went on, as `got` in `got = yield from inner()`, whose line began before."""
@@ -434,11 +451,6 @@ def _leaf(activation: Activation) -> Activation | None:
 def unwound(activation: Activation) -> Claim:
     """The claim that an exception left a call."""
     return claim(ClaimKind.EXCEPTION, [activation.last], activation.frame, activation.short_name, "unwound")
-
-
-def is_unnamed(activation: Activation) -> bool:
-    """Return whether it is code inside an expression: its value is told by the line that it belongs to."""
-    return activation.name.rpartition(".")[2] in ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 
 
 def arguments_of(activation: Activation) -> Sequence[tuple[str, V]]:

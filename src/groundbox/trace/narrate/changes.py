@@ -6,10 +6,11 @@ since between two changes of one line there is no state that the program ever sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from groundbox.trace.narrate.paths import leads_to
 from groundbox.trace.narrate.phrases import Voice, counted, row
 from groundbox.trace.narrate.reasons import ValueReason
 from groundbox.trace.record.schema import Mutate, V
@@ -29,12 +30,14 @@ class Change(NamedTuple):
     Attributes:
         subject: The object, or the place in it.
         value: What is new there, or went.
+        ref: The record.
         why: How the new value came about, if the words say so.
     """
 
     text: str
     subject: str
     value: str
+    ref: int
     why: ValueReason | None = None
 
 
@@ -134,15 +137,51 @@ def _removed(state: State, held: Obj, record: Mutate) -> tuple[str, ...]:
 
 
 def worded(
-    voice: Voice, state: State, change: Note, path: str, why: Mapping[str, ValueReason], *, again: bool = False
-) -> list[Change]:
-    """Clauses about a change that `state` already has.
+    voice: Voice,
+    state: State,
+    notes: Sequence[Note],
+    path: str,
+    why: Mapping[str, ValueReason],
+    *,
+    later: Collection[int] = (),
+) -> tuple[list[Change], Change | None]:
+    """Clauses about the changes of one object that a line made, and one about what the object is then.
+
+    Of the changes of a line only the last state is one that the program is known to have had: a trace has them sorted,
+    and not in the order in which they were made. So no clause says what an object was between two of them.
 
     Args:
+        notes: The changes, which `state` already has.
         path: Code that leads to the object, without backticks.
         why: How the values of the line's targets came about, by the targets' code.
-        again: Whether `state` has a later change of the same object, too. What the object is now is told with the
-            last one.
+        later: Other objects that the line changed after this one.
+
+    Returns:
+        The clauses, each with its change. The last one is None where they say what the object is, or it is long.
+    """
+    whole = _whole(state, notes[-1], path)
+    # `ys.append(zs); zs.append(1)`: that `[]` was appended may never have been so.
+    if any(leads_to(state.heap, [*note.items, *(place.new for place in note.places)], later) for note in notes):
+        return [whole], None
+    is_final = not leads_to(state.heap, [{"ref": notes[0].label}], later)
+    is_one = len(notes) == 1
+    ends = is_final and not is_one and len(state.text({"ref": notes[0].label}, 10_000)) <= MAX_WHOLE
+    found: list[Change] = []
+    for note in notes:
+        again = not is_final or ends or note is not notes[-1]
+        found += _worded(voice, state, note, path, why, again=again)
+    if not is_one and whole.text in (said.text for said in found):
+        return [whole], None  # once, and not beside a change that led there
+    return found, whole if ends else None
+
+
+def _worded(
+    voice: Voice, state: State, change: Note, path: str, why: Mapping[str, ValueReason], *, again: bool
+) -> list[Change]:
+    """Clauses about one change.
+
+    Args:
+        again: Whether the line has changed the object, or what is in it, once more.
     """
     if change.op == "set" and not _is_better_whole(state, change) and not _are_alike(state, change):
         return [_placed(voice, change, place, path, why) for place in change.places]
@@ -174,20 +213,20 @@ def _placed(voice: Voice, change: Note, place: Place, path: str, whys: Mapping[s
     value = place.text
     # Texts that are cut may be alike where the values are not.
     if place.old == value and "…" not in value and "<" not in value:
-        return Change(voice.say("item.same", name=f"`{subject}`", value=value), subject, value)
+        return Change(voice.say("item.same", name=f"`{subject}`", value=value), subject, value, change.ref)
     why = whys.get(subject)
     if why is not None and why.by is not None and why.result == value and place.old is not None:
         kind = "value.grows" if why.sign == "+" else "value.falls"
         text = voice.say(kind, name=f"`{subject}`", old=place.old, value=value, by=why.by)
-        return Change(text, subject, value, why)
+        return Change(text, subject, value, change.ref, why)
     if why is not None and why.chain is not None and why.result == value:
         text = voice.say("value.workings", name=f"`{subject}`", workings=why.chain, value=value)
-        return Change(text, subject, value, why)
+        return Change(text, subject, value, change.ref, why)
     if place.old is None or place.old == value:
         kind = "item.new" if change.type == "dict" and place.known_to_be_new else "value.new"
-        return Change(voice.say(kind, name=f"`{subject}`", value=value), subject, value)
+        return Change(voice.say(kind, name=f"`{subject}`", value=value), subject, value, change.ref)
     text = voice.say("value.changes", name=f"`{subject}`", old=place.old, value=value)
-    return Change(text, subject, value)
+    return Change(text, subject, value, change.ref)
 
 
 def _spliced(
@@ -206,15 +245,17 @@ def _spliced(
         why = why if why is not None and why.chain is not None and why.result == item else None
         item = item if why is None else f"{why.chain} = {item}"
         text = voice.say(f"list.{kind}", item=item, name=where, index=str(change.start), **now)
-        return Change(text, path, new[0], why)
+        return Change(text, path, new[0], change.ref, why)
     if len(change.gone) == 1 and change.gone[0] and not change.items:
         kind = "pop" if at_end else "pop_first" if change.start == 0 else "pop_at"
         kind = "pop_only" if change.old_length == 1 else kind
         text = voice.say(f"list.{kind}", item=change.gone[0], name=where, index=str(change.start), **now)
-        return Change(text, path, change.gone[0])
+        return Change(text, path, change.gone[0], change.ref)
     if not change.gone and at_end and 1 < len(change.items) <= MAX_PLACES:
         items = ", ".join(new)
-        return Change(voice.say("list.extend", items=row(new, ", ", " and "), name=where, **now), path, items)
+        return Change(
+            voice.say("list.extend", items=row(new, ", ", " and "), name=where, **now), path, items, change.ref
+        )
     return _whole(state, change, path)
 
 
@@ -226,16 +267,17 @@ def _items(voice: Voice, state: State, change: Note, path: str, *, again: bool) 
     if change.type == "dict":
         kind = "dict.remove"
     elif change.type in ("object", "class"):
-        return Change(f"the attribute `{path}.{texts[0]}` is deleted", path, ", ".join(texts))
+        return Change(f"the attribute `{path}.{texts[0]}` is deleted", path, ", ".join(texts), change.ref)
     else:
         kind = f"set.{change.op}"
     kind += ".several" if len(texts) > 1 else ""
-    return Change(voice.say(kind, item=row(texts, ", ", " and "), name=f"`{path}`", **now), path, ", ".join(texts))
+    text = voice.say(kind, item=row(texts, ", ", " and "), name=f"`{path}`", **now)
+    return Change(text, path, ", ".join(texts), change.ref)
 
 
 def _whole(state: State, change: Note, path: str) -> Change:
     value = state.text({"ref": change.label}, 2 * MAX_WHOLE)
-    return Change(f"`{path}` is now {value}", path, value)
+    return Change(f"`{path}` is now {value}", path, value, change.ref)
 
 
 _NOTHING: Final = {"which": "", "and_": ""}

@@ -345,6 +345,9 @@ class _Facts:
 
     def _call(self, claim: Claim, said: Phrase) -> Iterator[Fact]:
         name = claim.subject
+        if name.startswith(("lambda", "<lambda>")):
+            yield Fact("call", name, "", claim.refs[0], 0, len(said))
+            return
         if said.kind == "call.made":
             call = self._records[claim.refs[0]]
             owner = next(iter(call.args), "") if isinstance(call, schema.Call) else ""
@@ -389,6 +392,9 @@ class _Facts:
         kind, slots, last = said.kind, said.slots, claim.refs[-1]
         if claim.subject == "calls":
             yield Fact("count", f"calls since {claim.refs[0] - 1}", claim.value, last, *_number_in(said))
+        elif claim.subject.startswith("calls of "):
+            code = claim.subject.removeprefix("calls of ")
+            yield Fact("count", f"calls since {claim.refs[0] - 1}: {code}", claim.value, last, 0, len(said))
         elif not claim.subject.isdigit():
             yield Fact("value", f"len({claim.subject})", claim.value, self._post(claim), 0, len(said))
         elif kind not in _ENDINGS and (found := _ITERATIONS.search(said)):

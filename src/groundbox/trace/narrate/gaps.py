@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from groundbox.trace.narrate.literals import literal
 from groundbox.trace.narrate.narration import ClaimKind
+from groundbox.trace.narrate.paths import leads_to
 from groundbox.trace.narrate.phrases import Phrase, counted, saying
 from groundbox.trace.narrate.telling import Telling, claim
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.schema import V
-from groundbox.trace.record.value import labels_in, ref_of
+from groundbox.trace.record.value import ref_of
 from groundbox.trace.run.state import State
 from groundbox.trace.run.structure import Iteration, Step, walk
 from groundbox.values.unknown import Unknown
@@ -29,8 +30,6 @@ MAX_CHARS: Final = 60
 """Characters of a value."""
 MAX_COMPARED: Final = 10_000
 """Characters of a value by which it is compared with what it was."""
-MAX_REACHED: Final = 2000
-"""Objects that are looked at for one that has changed; a value that leads to more is compared."""
 
 
 _SAYS_LITTLE: Final = re.compile(r"[\[({]… .* more …")
@@ -120,7 +119,7 @@ class Gaps:
             if name in but or label in told or telling.is_code(value):
                 continue
             # Most names of a long run: nothing touched what they lead to.
-            if before.has(name, value) and not self._leads_to(value, changed):
+            if before.has(name, value) and not leads_to(self._telling.state.heap, [value], changed):
                 continue
             then, now = before.seen(name), _Seen(value, telling.state)
             if then is not None and now.text == then.text:
@@ -136,21 +135,6 @@ class Gaps:
         records = self._telling.trace.records
         between = (records[at] for at in range(t + 1, self._telling.state.t + 1))
         return {record.id for record in between if isinstance(record, schema.Object | schema.Mutate)}
-
-    def _leads_to(self, value: V, labels: Collection[int]) -> bool:
-        """Return whether a value leads to one of some objects, or to so many objects that it may."""
-        heap = self._telling.state.heap
-        reached: set[int] = set()
-        # Where nothing changed, there is nothing that it could lead to.
-        waiting = list(labels_in(value)) if labels else []
-        while waiting:
-            label = waiting.pop()
-            if label in labels or len(reached) >= MAX_REACHED:
-                return True
-            if label not in reached and label in heap:
-                reached.add(label)
-                waiting.extend(found for part in heap[label].parts() for found in labels_in(part))
-        return False
 
     def _changes(
         self, name: str, value: V, then: _Seen | None, now: _Seen, frame: int, first: int, last: int

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from groundbox.trace.narrate.evaluation import Evaluation
 from groundbox.trace.narrate.literals import literal
+from groundbox.trace.record.schema import V
 from groundbox.trace.record.syntax import copied
-from groundbox.trace.record.value import ref_of
-from groundbox.trace.run.state import State
+from groundbox.trace.record.value import labels_in, ref_of
+from groundbox.trace.run.state import Obj, State
 from groundbox.values.parsing import expression_of
 from groundbox.values.unknown import Unknown
 
 MOST_NAMES: Final = 200
+MAX_REACHED: Final = 2000
+"""Objects that are looked at for one that has changed; a value that leads to more may lead to it."""
 
 
 def path_to(state: State, frame: int, label: int, nodes: Sequence[ast.AST], evaluation: Evaluation) -> str | None:
     """The shortest known way to an object from a frame: as the statement has it, or as the frame's names do."""
     return next(_ways(state, frame, label, nodes, evaluation), None)
+
+
+def leads_to(heap: Mapping[int, Obj], values: Iterable[V], labels: Collection[int]) -> bool:
+    """Return whether values lead to one of some objects, or to so many objects that they may."""
+    reached: set[int] = set()
+    # Where nothing changed, there is nothing that they could lead to.
+    waiting = [label for value in values for label in labels_in(value)] if labels else []
+    while waiting:
+        label = waiting.pop()
+        if label in labels or len(reached) >= MAX_REACHED:
+            return True
+        if label not in reached and label in heap:
+            reached.add(label)
+            waiting.extend(found for part in heap[label].parts() for found in labels_in(part))
+    return False
 
 
 def _ways(state: State, frame: int, label: int, nodes: Sequence[ast.AST], evaluation: Evaluation) -> Iterator[str]:

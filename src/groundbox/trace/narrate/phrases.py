@@ -111,6 +111,8 @@ PHRASES: Final = MappingProxyType(
         "set.discard.several": ("{item} are removed from {name}{which}", "{name} loses {item}{and_}"),
         "dict.remove": ("the key {item} is removed from {name}{which}", "{name} loses the key {item}{and_}"),
         "dict.remove.several": ("the keys {item} are removed from {name}{which}", "{name} loses the keys {item}{and_}"),
+        # one object changes more than once in a line
+        "object.changes": ("{changes}, so {state}",),
         # a condition
         "condition.true.reason": (
             "{reason}, so {code} is true",
@@ -165,6 +167,37 @@ PHRASES: Final = MappingProxyType(
             "{count} calls in this line are left out here",
             "{count} calls of this line are not told here",
         ),
+        # calls of lambdas, whose code stands for a name
+        "call.with.outer": (
+            "{function} is called with {arguments} while {outer}",
+            "{function} runs with {arguments} while {outer}",
+        ),
+        "call.bare.outer": ("{function} is called while {outer}",),
+        "lambda.called": (
+            "{function} is called with {arguments} and returns {result}",
+            "{function} is called with {arguments} and gives {result}",
+        ),
+        "lambda.called.outer": (
+            "{function} is called with {arguments} while {outer}, and returns {result}",
+            "{function} is called with {arguments} while {outer}, and gives {result}",
+        ),
+        "lambda.called.bare": ("{function} is called and returns {result}", "{function} is called and gives {result}"),
+        "lambda.called.bare.outer": (
+            "{function} is called while {outer}, and returns {result}",
+            "{function} is called while {outer}, and gives {result}",
+        ),
+        "lambda.returns": ("{function} returns {results}", "{function} gives {results}"),
+        "lambda.same": ("{function} returns {results}, {count}", "{function} gives {results}, {count}"),
+        "lambda.many": (
+            "{function} is called {count}: it returns {results}, and so on",
+            "{function} is called {count}: it gives {results}, and so on",
+        ),
+        "lambda.more": ("{function} is called {count}",),
+        # where it is not known which lambda is called
+        "lambda.returned": ("{function} returned {results}",),
+        "lambda.untold": ("more calls of this line are not told here", "more calls in this line are left out here"),
+        "lambda.workings": ("{workings} = {value}",),
+        "lambda.value": ("{value}",),
         "yield.left_out": (
             "{count} values that it gives are left out here",
             "{count} values that it gives are not told here",

@@ -177,6 +177,11 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> ValueReason:
     )
 
 
+def reason_of(node: ast.expr, explanation: Explanation) -> ValueReason:
+    """How the value of an expression comes about, without the code of the expression."""
+    return _why(node, explanation, lambda _: None)
+
+
 def _is_cut(node: ast.Subscript, explanation: Explanation) -> bool:
     """Return whether it may be a part of a sequence, which is made anew: `xs[1:]`, or `xs[s]` with a slice `s`."""
     return isinstance(node.slice, ast.Slice) or explanation.literal(node.slice) is None

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from groundbox.trace.narrate import changes
-from groundbox.trace.narrate.calls import Calls, is_unnamed
+from groundbox.trace.narrate.calls import Calls
 from groundbox.trace.narrate.evaluation import Results, position
 from groundbox.trace.narrate.gaps import is_given
+from groundbox.trace.narrate.lambdas import is_unnamed
 from groundbox.trace.narrate.narration import ClaimKind
 from groundbox.trace.narrate.paths import path_to
-from groundbox.trace.narrate.phrases import Phrase, listed
+from groundbox.trace.narrate.phrases import Phrase, listed, saying
 from groundbox.trace.narrate.policy import Level
 from groundbox.trace.narrate.reasons import Reasons, ValueReason, workings_of
 from groundbox.trace.narrate.telling import MAX_AGAIN, Telling, Where, claim
@@ -76,6 +77,12 @@ class Statements:
 
     def _run(self, step: Step, where: Where) -> StepNotes:
         """Go through what happens in a step, in its order; calls are told on the way."""
+        self._calls.lambdas.begin()
+        seen = self._run_parts(step, where)
+        self._calls.lambdas.end()
+        return seen
+
+    def _run_parts(self, step: Step, where: Where) -> StepNotes:
         telling = self._telling
         telling.advance(step.step)
         seen = StepNotes()
@@ -108,9 +115,11 @@ class Statements:
         if seen.notes and where.level > Level.SILENT:
             # Changes before a call, as of an argument that is popped, are told before it.
             self._telling.advance(ref - 1)
+            self._calls.lambdas.flush()
             self._word_changes(step, seen)
             seen.notes = []
         if left_out and ref == left_out[0]:
+            self._calls.lambdas.flush()
             self._say_left_out(step, left_out)
         if left_out and left_out[0] <= ref <= left_out[-1]:
             where = replace(where, level=Level.SILENT)
@@ -192,7 +201,10 @@ class Statements:
     def _path(self, step: Step, label: int) -> str | None:
         telling = self._telling
         explanation = telling.explanation(step.frame, results_of(step, self._telling.generators))
-        return path_to(telling.state, step.frame, label, expressions_of(step), explanation)
+        # These have no statement, but code that names what it changes.
+        node = telling.trace.structure.activations[step.frame].node
+        nodes = [node] if isinstance(node, ast.Lambda | ast.GeneratorExp) else expressions_of(step)
+        return path_to(telling.state, step.frame, label, nodes, explanation)
 
     def _word(self, step: Step, where: Where, seen: StepNotes) -> None:
         telling = self._telling
@@ -284,17 +296,30 @@ class Statements:
 
     def _word_changes(self, step: Step, seen: StepNotes) -> None:
         telling = self._telling
-        last = {note.label: note.ref for note in seen.notes}
-        for note in seen.notes:
-            path = seen.paths.get(note.label) or self._path(step, note.label)
+        told: list[tuple[list[Phrase], Phrase | None]] = []
+        for label, notes in _by_object(seen.notes):
+            path = seen.paths.get(label) or self._path(step, label)
             # An object that nothing leads to is no object for a reader; one that only a new name leads to is told with
             # that name.
-            if path is None or (note.label not in seen.paths and self._is_new(path, seen)):
+            if path is None or (label not in seen.paths and self._is_new(path, seen)):
                 continue
-            again = note.ref != last[note.label]
-            for said in changes.worded(telling.voice, telling.state, note, path, seen.why, again=again):
-                made = claim(ClaimKind.MUTATION, [note.ref], step.frame, said.subject, said.value, why=said.why)
-                telling.draft.say(said.text, made)
+            later = {note.label for note in seen.notes if note.ref > notes[-1].ref} - {label}
+            found, whole = changes.worded(telling.voice, telling.state, notes, path, seen.why, later=later)
+            state = None if whole is None else self._changed(whole, step)
+            told.append(([self._changed(said, step) for said in found], state))
+        # What an object is after the line comes after the changes of what is in it.
+        for texts, state in sorted(told, key=lambda each: not each[0][0].kind and each[1] is None):
+            if state is not None:
+                text = telling.voice.say("object.changes", changes=listed(texts), state=state)
+                telling.draft.say(text, alone=True)
+                continue
+            for text in texts:
+                telling.draft.say(text)
+
+    def _changed(self, said: changes.Change, step: Step) -> Phrase:
+        """A clause about a change, with its claim."""
+        made = claim(ClaimKind.MUTATION, [said.ref], step.frame, said.subject, said.value, why=said.why)
+        return saying(said.text, made)
 
     def _is_new(self, path: str, seen: StepNotes) -> bool:
         """Return whether a way begins at a name that the step gave its value: `x` in `x, x.next = Node(1), Node(2)`.
@@ -427,6 +452,14 @@ class Statements:
         return [
             is_given(name, text, [at], activation.frame) for name, at, text in told[:_MOST_NAMES] if len(text) < _SHORT
         ]
+
+
+def _by_object(notes: Sequence[changes.Note]) -> list[tuple[int, list[changes.Note]]]:
+    """Changes by the object that they are of, in the order of the first one of each."""
+    found: dict[int, list[changes.Note]] = {}
+    for note in notes:
+        found.setdefault(note.label, []).append(note)
+    return list(found.items())
 
 
 def _is_of_the_compiler(statement: ast.stmt | None) -> bool:

@@ -10,7 +10,7 @@ import ast
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from groundbox.values.parsing import module_of
@@ -161,8 +161,12 @@ class Syntax:
         """Return whether the program defines a function of that qualified name."""
         return name in self._codes
 
-    def code(self, name: str, line: int) -> Code | None:
-        """The code that a `call` record with this qualified name and line runs, or None when it is not certain."""
+    def code(self, name: str, line: int, parameters: Collection[str] | None = None) -> Code | None:
+        """The code that a `call` record with this qualified name and line runs, or None when it is not certain.
+
+        Args:
+            parameters: The names that the record has arguments for, if they are known.
+        """
         found = [c for c in self._codes.get(name, ()) if c.first <= line <= c.header_end]
         if not found:
             # Scopes that are no codes here stand in some names: on 3.11 a lambda may be
@@ -173,7 +177,9 @@ class Syntax:
                 for c in codes if c.first <= line <= c.header_end
             ]  # fmt: skip
         exact = [c for c in found if c.first == line] or found
-        # Two lambdas of one line cannot be told apart by what a record says.
+        # Two lambdas of one line that have the same parameters cannot be told apart by what a record says.
+        if len(exact) > 1 and parameters is not None:
+            exact = [code for code in exact if _parameters(code.node) == {*parameters}]
         return exact[0] if len(exact) == 1 else None
 
     @property
@@ -199,6 +205,12 @@ class Syntax:
                 self._add(child, prefix + name)
                 inner = prefix + name + ("." if isinstance(child, ast.ClassDef) else ".<locals>.")
                 waiting.append((child, inner))
+
+
+def _parameters(node: ast.AST) -> set[str]:
+    """The names of the parameters of a function or lambda."""
+    arguments = getattr(node, "args", None)
+    return {each.arg for each in walked(arguments) if isinstance(each, ast.arg)} if arguments is not None else set()
 
 
 def _code_name(node: ast.AST) -> str | None:

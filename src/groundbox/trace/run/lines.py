@@ -54,7 +54,7 @@ def _called(t: int, record: schema.Call, syntax: Syntax, caller: Activation | No
         args=record.args,
         thread=record.thread,
         class_body=record.body,
-        code=syntax.code(record.name, record.n),
+        code=syntax.code(record.name, record.n, record.args),
         first=t,
         last=t,
         depth=1 if caller is None else caller.depth + 1,
