@@ -107,7 +107,11 @@ def _told(source, seed=0):
         (RAISED_BY_A_CONVERSION, ["ValueError(", "`text` = 'two'"], []),
         (RAISED_BY_A_KEY, ["KeyError('a')", "`row` = {'b': 'y'}"], []),
         (RAISED_IN_A_CALL, ["ZeroDivisionError('division by zero')"], ["raised with", "With `x` = 0"]),
-        (CHANGED_TWICE, ["the key 'a'", "from 2 to 1", "9"], ["is now {'b': 1"]),
+        (
+            CHANGED_TWICE,
+            ["the key 'a'", "from 2 to 1", "9, so `d` is now {'b': 1, 'c': 9}."],
+            ["which is now", "and is now"],
+        ),
         (SET_CHANGED_TWICE, ["1", "5"], ["1 is removed from `s`, which is now {2, 5}"]),
         (GIVEN_BY_YIELD_FROM, ["`got` ", "'good'", "returns 'good'"], ["nothing more", "exhausted"]),
         (SENT, ["`x` ", "'hello'"], []),

@@ -65,20 +65,21 @@ def test_a_call_that_was_gone_down_is_not_said_to_run_after_it(recorded, unprove
 
 
 SEVERAL_IN_ONE_LINE = [
-    ("xs[0] = ys; ys.append(n)", "[1]"),
-    ("xs.append(ys); ys.append(n)", "[1]"),
-    ("xs.insert(0, ys); ys.append(n)", "[1]"),
-    ("xs.extend([ys, [7]]); ys.append(n)", "[1] and [7]"),
-    ("kept['k'] = ys; ys.append(n)", "[1]"),
+    ("xs[0] = ys; ys.append(n)", "`xs` is now [[1, 5]]"),
+    ("xs.append(ys); ys.append(n)", "`xs` is now [0, [1, 5]]"),
+    ("ys.append(n); xs.append(ys)", "`xs` is now [0, [1, 5]]"),
+    ("xs.insert(0, ys); ys.append(n)", "`xs` is now [[1, 5], 0]"),
+    ("xs.extend([ys, [7]]); ys.append(n)", "`xs` is now [0, [1, 5], [7]]"),
+    ("kept['k'] = ys; ys.append(n)", "[1, 5]"),
 ]
 
 
-@pytest.mark.parametrize(("line", "entered"), SEVERAL_IN_ONE_LINE)
-def test_what_enters_is_told_as_it_was_before_the_rest_of_its_line_changes_it(recorded, unproven, line, entered):
+@pytest.mark.parametrize(("line", "then"), SEVERAL_IN_ONE_LINE)
+def test_what_enters_and_changes_in_one_line_is_told_as_it_is_then(recorded, unproven, line, then):
     source = f"def f(n):\n    xs, ys, kept = [0], [1], {{}}\n    {line}\n    return xs, kept\n"
     trace = recorded(source, "f", 5)
 
     told = [narrate(trace, seed=seed) for seed in range(3)]
 
     assert [each for narration in told for each in unproven(narration, trace)] == []
-    assert all(entered in narration.text.partition("`ys`")[2] for narration in told)
+    assert all(then in narration.text.partition("`ys`")[2] for narration in told)

@@ -160,7 +160,8 @@ def _borne_out(each: PlacedClaim, text: str, found: Sequence[Token], said: Seque
                 yield place
             continue
         if atoms is None:
-            atoms = _atoms(data, with_subject="`" in quote or not _is_worked(data))
+            is_named = not _is_worked(data) and not _is_of_lambda(data)
+            atoms = _atoms(data, with_subject="`" in quote or is_named)
         if token.form in atoms[at:]:
             # With a quote of its own, words come in the claim's order: `from 3 to 5` is not borne out by 5 and then 3.
             at = atoms.index(token.form, at) + 1 if data.quote else 0
@@ -225,6 +226,8 @@ def _says_subject(data: ClaimData, quote: str, atoms: Sequence[str]) -> bool:
     """Return whether the words of a claim are those of its subject; the value stands in those of another one."""
     if not atoms:
         return data.kind is Kind.COUNT and "`" in quote
+    if _is_of_lambda(data) and "`" not in quote:
+        return False
     return {*atoms} <= {*_atoms(data, with_subject=True)}
 
 
@@ -372,6 +375,11 @@ def _is_worked(data: ClaimData) -> bool:
         return False
     said = told(data.value)
     return said.worked or (said.node is not None and not said.known)
+
+
+def _is_of_lambda(data: ClaimData) -> bool:
+    """Return whether a claim is about a lambda: the numbers in its code are none of its arguments and results."""
+    return spoken_of(data).startswith("lambda")
 
 
 def _truths(claim: PlacedClaim, quote: str) -> set[str]:

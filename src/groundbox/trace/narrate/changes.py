@@ -144,6 +144,7 @@ def worded(
     why: Mapping[str, ValueReason],
     *,
     later: Collection[int] = (),
+    new: Collection[int] = (),
 ) -> tuple[list[Change], Change | None]:
     """Clauses about the changes of one object that a line made, and one about what the object is then.
 
@@ -155,13 +156,15 @@ def worded(
         path: Code that leads to the object, without backticks.
         why: How the values of the line's targets came about, by the targets' code.
         later: Other objects that the line changed after this one.
+        new: Objects that the line made: they were put where they are before they changed.
 
     Returns:
         The clauses, each with its change. The last one is None where they say what the object is, or it is long.
     """
     whole = _whole(state, notes[-1], path)
     # `ys.append(zs); zs.append(1)`: that `[]` was appended may never have been so.
-    if any(leads_to(state.heap, [*note.items, *(place.new for place in note.places)], later) for note in notes):
+    older = {*later} - {*new}
+    if any(leads_to(state.heap, [*note.items, *(place.new for place in note.places)], older) for note in notes):
         return [whole], None
     is_final = not leads_to(state.heap, [{"ref": notes[0].label}], later)
     is_one = len(notes) == 1

@@ -26,7 +26,7 @@ from groundbox.trace.record.value import ref_of
 from groundbox.trace.run.structure import Activation, Step
 from groundbox.values.unknown import Unknown
 
-MAX_CODE: Final = 60
+MAX_CODE: Final = 80
 """Characters of the code of a lambda that is told; a longer one is called a lambda."""
 MAX_VALUE: Final = 40
 """Characters of an argument, of a result, and of the workings of a result."""
@@ -244,8 +244,8 @@ class Lambdas:
     def _why(self, activation: Activation) -> ValueReason | None:
         """How its value comes about, where that is short."""
         node = activation.node
-        # `3 > 1 = True` would say two things, and `-3 = -3` nothing.
-        if not isinstance(node, ast.Lambda) or isinstance(node.body, ast.Compare | ast.UnaryOp):
+        # `3 > 1 = True` would say two things, and `-3 = -3` and `'a'.upper() = 'A'` hardly more than the result.
+        if not isinstance(node, ast.Lambda) or not isinstance(node.body, ast.BinOp):
             return None
         if any(isinstance(part, _LONG) for part in walked(node.body)):
             return None

@@ -297,6 +297,8 @@ class Statements:
     def _word_changes(self, step: Step, seen: StepNotes) -> None:
         telling = self._telling
         told: list[tuple[list[Phrase], Phrase | None]] = []
+        records = telling.trace.records[step.step : seen.notes[-1].ref] if seen.notes else ()
+        new = {record.id for record in records if isinstance(record, schema.Object)}
         for label, notes in _by_object(seen.notes):
             path = seen.paths.get(label) or self._path(step, label)
             # An object that nothing leads to is no object for a reader; one that only a new name leads to is told with
@@ -304,7 +306,7 @@ class Statements:
             if path is None or (label not in seen.paths and self._is_new(path, seen)):
                 continue
             later = {note.label for note in seen.notes if note.ref > notes[-1].ref} - {label}
-            found, whole = changes.worded(telling.voice, telling.state, notes, path, seen.why, later=later)
+            found, whole = changes.worded(telling.voice, telling.state, notes, path, seen.why, later=later, new=new)
             state = None if whole is None else self._changed(whole, step)
             told.append(([self._changed(said, step) for said in found], state))
         # What an object is after the line comes after the changes of what is in it.
