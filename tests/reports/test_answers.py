@@ -58,6 +58,12 @@ def test_an_abbreviation_does_not_end_a_sentence(answer):
     assert _verdicts("print(100, 150)", answer) == {"50%": DERIVABLE}
 
 
+@pytest.mark.parametrize("words", ["about 50%", "approx. 50%", "roughly 50 percent", "~50%"])
+def test_a_number_that_follows_exactly_also_follows_if_the_answer_calls_it_rough(words):
+    assert list(_verdicts("print(100, 150)", f"Sales grew by {words}.").values()) == [DERIVABLE]
+    assert list(_verdicts("print(100, 150)", f"Sales grew by {words.replace('50', '40')}.").values()) == [UNSUPPORTED]
+
+
 ITEMS = {
     "list": "['x', 'y', 'z']",
     "tuple": "('x', 'y', 'z')",

@@ -79,6 +79,8 @@ def test_a_reader_that_fails_is_not_silent(box, monkeypatch):
         ("digraph { a -- b }", "begin with graph"),
         ("digraph { a [label=y: (2, 2)]\n a -> b }", "double quotes"),
         ("digraph { a -> b/c }", "double quotes"),
+        ("digraph { a [label=x:y] }", "double quotes"),
+        ("digraph { a -> {b c}:n }", ""),
         ("digraph { a -> b", ""),
     ],
 )

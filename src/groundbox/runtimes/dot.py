@@ -156,7 +156,7 @@ def _hints(problem: DotError) -> Iterator[str]:
         yield "A graph joins nodes by --. If edges have a direction, begin with digraph."
     elif problem.found == "'--'":
         yield "A digraph joins nodes by ->. If edges have no direction, begin with graph."
-    elif _SIGN.fullmatch(problem.found):
+    elif _SIGN.fullmatch(problem.found) and not problem.expected.startswith("a node"):
         yield 'Text with blanks or signs stands in double quotes: label="y: (2, 2)".'
 
 

@@ -70,8 +70,11 @@ def windows(found: Found) -> Iterator[Window]:
             yield Window(middle - abs(middle) * _BEYOND, middle + slack, middle)
         else:
             # Not more than the rounding that is seen in the digits: `about 4,810` was not rounded to hundreds.
-            if found.bound == "about":
-                half = max(half, min(_rounded_to(number) / 2, abs(middle) * _ABOUT))
+            wide = min(_rounded_to(number) / 2, abs(middle) * _ABOUT)
+            if found.bound == "about" and wide > half:
+                # `about 50 %` of what is 50 %: as it is written first, where less fits by accident.
+                yield Window(middle - half - slack, middle + half + slack, middle)
+                half = wide
             yield Window(middle - half - slack, middle + half + slack, middle)
 
 
