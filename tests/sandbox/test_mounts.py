@@ -1,13 +1,15 @@
 """Files of the host that a sandbox sees in place: what is shown, how, and what is never shown."""
 
 import os
+import pathlib
+import shutil
 import socket
+import tempfile
 
 import pytest
 
 import groundbox as gb
 from groundbox.errors import InvalidArgument
-from groundbox.sandbox import mounts
 from groundbox.sandbox.mounts import MOST_FILES, checked_mounts
 
 LARGE = 3 << 30
@@ -97,12 +99,16 @@ def test_what_comes_to_lie_in_a_folder_later_is_not_there(data):
         ({"x": "/proc/1"}, "the kernel's own"),
         ({"x": "/sys/kernel"}, "the kernel's own"),
         ({"x": "/dev/null"}, "neither a regular file nor a folder"),
-        ({"x": "/nothing/here"}, "cannot be opened: No such file"),
+        ({"x": "/nothing/here"}, "cannot be opened by you: No such file"),
         ({"../x": "/etc/hostname"}, "a name is one part of a path"),
         ({"a/b": "/etc/hostname"}, "a name is one part of a path"),
         ({"..": "/etc/hostname"}, "a name is one part of a path"),
         ({"a\nb": "/etc/hostname"}, "a name is one part of a path"),
         ({"": "/etc/hostname"}, "a name is one part of a path"),
+        ({"x": ""}, "'x' has an empty path"),
+        ({"x": "/etc/host\0name"}, "holds a NUL byte"),
+        ({"\udcff": "/etc/hostname"}, "is not UTF-8; rename it"),
+        ({"x": b"/etc/hostname"}, "must be a path, not bytes"),
         ({"x": 3}, "must be a path, not int"),
         (["/etc/hostname"], "must map names to paths"),
         ({"x": "/usr"}, f"more than {MOST_FILES} files"),
@@ -131,25 +137,39 @@ def test_a_file_that_the_guests_user_cannot_read_is_refused_with_what_to_do(data
 
 
 @pytest.mark.needs_root
-def test_a_file_that_the_caller_cannot_read_is_refused(data):
-    (data / "a.csv").chmod(0o600)
-    folder = os.open(data, os.O_RDONLY)
+@pytest.mark.parametrize(
+    ("closed", "mode", "problem"),
+    [
+        ("a.csv", 0o600, "a.csv' cannot be opened by you: Permission denied"),
+        ("deep", 0o600, "deep' cannot be opened by you: Permission denied"),
+        ("deep", 0o604, "deep' cannot be searched by you: Permission denied"),
+        (".", 0o600, "data' cannot be opened by you: Permission denied"),
+    ],
+)
+def test_what_the_caller_cannot_read_is_refused(closed, mode, problem, request):
+    above = pathlib.Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own folders are closed to others
+    request.addfinalizer(lambda: shutil.rmtree(above))
+    above.chmod(0o755)
+    data = above / "data"
+    (data / "deep").mkdir(parents=True)
+    for each in ("a.csv", "deep/b.csv"):
+        (data / each).write_text("x")
+    (data / closed).chmod(mode)
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
         try:
             os.setgroups([])
             os.setresgid(4321, 4321, 4321)
             os.setresuid(4321, 4321, 4321)
-            list(mounts._in_folder(folder, str(data), "x", 3, is_root=False))
+            checked_mounts({"x": data}, is_root=False)
         except InvalidArgument as refused:
             os.write(writer, str(refused).encode())
         finally:
             os._exit(0)
     os.close(writer)
-    os.close(folder)
     os.waitpid(child, 0)
     with open(reader, encoding="utf-8") as told:
-        assert "a.csv' cannot be read by you: Permission denied" in told.read()
+        assert problem in told.read()
 
 
 def test_a_file_that_is_exchanged_after_it_was_looked_at_is_not_shown(data, tmp_path):

@@ -55,9 +55,9 @@ def checked_mounts(value: Any, *, is_root: bool) -> tuple[Mount, ...]:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name in (".", ".."):
             shown = repr(name)[:80] if isinstance(name, str) else f"of type {type(name).__name__}"
             raise _refused(f"has the name {shown}; a name is one part of a path, without '/'")
-        if not isinstance(path, str | os.PathLike):
+        if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
             raise _refused(f"{name!r} must be a path, not {type(path).__name__}")
-        for each in _files(os.path.realpath(os.fspath(path)), name, is_root=is_root):
+        for each in _files(_real_path(os.fspath(path), name), name, is_root=is_root):
             found.append(each)
             size += len(each[0]) + len(each[1])
             if len(found) > MOST_FILES or size > _MOST_PATH_CHARS:
@@ -66,17 +66,35 @@ def checked_mounts(value: Any, *, is_root: bool) -> tuple[Mount, ...]:
     return tuple(found)
 
 
-def _files(path: str, name: str, *, is_root: bool) -> Iterator[Mount]:
+def _real_path(path: str, name: str) -> str:
+    """Return the path that a caller named, without links; refuse what can name no file, or cannot be sent on."""
+    if not path:
+        raise _refused(f"{name!r} has an empty path")
+    if "\0" in path:
+        raise _refused(f"{path!r} holds a NUL byte; no file can be named so")
+    real = os.path.realpath(path)
     try:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+        (real + name).encode()
+    except UnicodeEncodeError:
+        raise _refused(f"{path!r} at {name!r} is not UTF-8; rename it") from None
+    return real
+
+
+def _opened(path: str, flags: int, shown: str, folder: int | None = None) -> int:
+    try:
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:
-        raise _refused(f"{path!r} cannot be opened: {error.strerror}") from None
+        raise _refused(f"{shown!r} cannot be opened by you: {error.strerror}") from None
+
+
+def _files(path: str, name: str, *, is_root: bool) -> Iterator[Mount]:
+    descriptor = _opened(path, os.O_PATH, path)
     try:
         kind = os.fstat(descriptor).st_mode
     finally:
         os.close(descriptor)
     if stat.S_ISDIR(kind):
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        folder = _opened(path, os.O_RDONLY | os.O_DIRECTORY, path)
         try:
             yield from _in_folder(folder, path, name, _MOST_DEPTH, is_root=is_root)
         finally:
@@ -101,14 +119,13 @@ def _in_folder(folder: int, path: str, name: str, depth: int, *, is_root: bool) 
             raise _refused(f"{path!r} has a file whose name is not UTF-8; rename it") from None
         except FileNotFoundError:
             continue
-        inside, place = f"{path}/{entry}", f"{name}/{entry}"
+        except OSError as error:
+            raise _refused(f"{path!r} cannot be searched by you: {error.strerror}") from None
+        inside, place = os.path.join(path, entry), f"{name}/{entry}"
         if stat.S_ISREG(found.st_mode):
             yield _file(entry, place, folder, inside, is_root=is_root)
         elif stat.S_ISDIR(found.st_mode) and found.st_dev == device:
-            try:
-                below = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
-            except OSError as error:
-                raise _refused(f"{inside!r} cannot be opened: {error.strerror}") from None
+            below = _opened(entry, os.O_RDONLY | os.O_DIRECTORY, inside, folder)
             try:
                 yield from _in_folder(below, inside, place, depth - 1, is_root=is_root)
             finally:
@@ -117,11 +134,7 @@ def _in_folder(folder: int, path: str, name: str, depth: int, *, is_root: bool) 
 
 def _file(path: str, place: str, folder: int | None, shown: str, *, is_root: bool) -> Mount:
     """Look at one file by opening it, as the caller: what the caller cannot read, its guests do not see."""
-    try:
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-        descriptor = os.open(path, flags, dir_fd=folder)
-    except OSError as error:
-        raise _refused(f"{shown!r} cannot be read by you: {error.strerror}") from None
+    descriptor = _opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, shown, folder)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
