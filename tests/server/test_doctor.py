@@ -69,7 +69,8 @@ def test_without_the_key_no_program_runs_and_that_is_a_failure(server):
     lines = said.splitlines()
     assert code == 3
     assert lines[2].startswith("FAILS    a run: ServerRefused: ")
-    assert lines[-1].startswith(f"groundbox: not ready, server {server.url}: failing: a run")
+    assert lines[-2].startswith(f"groundbox: not ready, server {server.url}: failing: a run")
+    assert lines[-1].startswith("groundbox: No key was given: set the variable GROUNDBOX_API_KEY")
 
 
 def test_a_server_that_asks_for_no_key_and_hears_any_name_fails(tmp_path):

@@ -274,7 +274,8 @@ def _server(url: str, tell: Callable[[str, dict[str, Any]], None]) -> int:
             if name == _FIRST:
                 break  # there is nobody to answer the rest
     detail = f"failing: {', '.join(failing)}" if failing else "programs run there, and who may not ask is refused"
-    tell("verdict", {"server": address.shown, "works": not failing, "detail": detail, "mend": ""})
+    mend = _NO_KEY if not key and "a run" in failing else ""
+    tell("verdict", {"server": address.shown, "works": not failing, "detail": detail, "mend": mend})
     return _WE_FAILED if failing else 0
 
 
@@ -319,6 +320,7 @@ def _refuses_a_foreign_name(address: Address, key: str) -> tuple[bool, str]:
 
 
 _FIRST: Final = "/livez"
+_NO_KEY: Final = "No key was given: set the variable GROUNDBOX_API_KEY, or add it to the URL as ?token=KEY."
 _LOOKS: Final[dict[str, Callable[[Address, str], tuple[bool, str]]]] = {
     _FIRST: _lives,
     "/readyz": _is_ready,
