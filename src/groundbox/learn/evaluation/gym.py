@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final
 
+from groundbox.check.answers.dates import Span, dates
 from groundbox.dataset import optional_imports
 from groundbox.dataset.tasks.checking import MARK
 from groundbox.errors import InvalidArgument
@@ -87,7 +88,7 @@ def open_gym(wanted: Wanted) -> Gym:
 
 
 def is_answer(given: str, true: str) -> bool:
-    """Tell whether two answers are the same, as words however spaced, or as numbers or lists of numbers and texts.
+    """Tell whether two answers are the same, as words however spaced, as days, or as numbers or lists of these.
 
     A unit, a percent sign, a name as in `x = 5`, and brackets around a letter count only if the right answer has them.
     """
@@ -98,6 +99,8 @@ def is_answer(given: str, true: str) -> bool:
         return True
     if len(true) == 1 and true.isalpha() and (choice := _CHOICE_WITH_TEXT.match(given)):
         return choice[1].casefold() == true.casefold()
+    if (day := _day(true)) is not None and day == _day(given):
+        return True
     if "=" not in true:
         given = _NAMED.sub("", given, count=1)
     one, other = _number(given), _number(true)
@@ -124,6 +127,14 @@ def _questions(package: Any, kind: str, wanted: Wanted) -> Iterator[Question]:
 
 def _words(text: str) -> str:
     return " ".join(text.split()).rstrip(".").casefold()
+
+
+def _day(text: str) -> Span | None:
+    """The day that a text is and that can be read in one way only; None for 03/04/2024, and with a time of day."""
+    text = text.rstrip(".")
+    read = list(dates(text[:_MOST_NUMBER])) if ":" not in text else []
+    is_one = len(read) == 1 and read[0].text == text and len(read[0].readings) == 1
+    return read[0].readings[0] if is_one else None
 
 
 def _bare_choice(text: str) -> str:
