@@ -15,6 +15,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from time import perf_counter
+from typing import NamedTuple
 
 from measure import interleaved, machine, percentile, table
 from peers import PANDAS, PRINT, ipykernel
@@ -27,9 +28,9 @@ FIRST = f"""
 import time
 import groundbox as gb
 
-begun = time.perf_counter()
+begun, cpu_s = time.perf_counter(), time.process_time()
 assert gb.run({PRINT!r}).stdout == "2\\n"
-print(time.perf_counter() - begun)
+print(time.perf_counter() - begun, time.process_time() - cpu_s)
 """
 
 
@@ -45,8 +46,15 @@ async def asynchronous(runs: int) -> list[float]:
     return over
 
 
-async def kept(runs: int) -> dict[str, list[float]]:
-    """Seconds of the runs of sandboxes that stay, by profile and kind of run; both profiles in every round."""
+class Taken(NamedTuple):
+    """Seconds that a run took, and those of processor time: of the sandbox, or of the process that called."""
+
+    wall_s: float
+    cpu_s: float
+
+
+async def kept(runs: int) -> dict[str, list[Taken]]:
+    """Time the runs of sandboxes that stay, by profile and kind of run; both profiles in every round."""
     taken = defaultdict(list)
     for number in range(runs + 2):
         for profile in ("bare", "science"):
@@ -54,7 +62,7 @@ async def kept(runs: int) -> dict[str, list[float]]:
                 for kind in ("first cell", "later cell", "script after cells", "later script"):
                     begun = perf_counter()
                     execution = await box.run(PRINT, mode="script" if "script" in kind else "cell")
-                    seconds = perf_counter() - begun
+                    seconds = Taken(perf_counter() - begun, execution.usage.cpu_s or 0.0)
                     assert execution.stdout == "2\n", execution.error
                     if number > 1:  # the first have no process that waits
                         taken[f"{profile}: {kind}"].append(seconds)
@@ -63,36 +71,35 @@ async def kept(runs: int) -> dict[str, list[float]]:
     return taken
 
 
-def first_runs(runs: int) -> dict[str, list[float]]:
-    """Seconds of the first `gb.run` in new processes: with an engine in the background that is warm, and with none."""
+def first_runs(runs: int) -> dict[str, list[Taken]]:
+    """Time the first `gb.run` in new processes: with an engine in the background that is warm, and with none."""
     with tempfile.TemporaryDirectory() as folder:  # a TMPDIR of its own has an engine of its own
         usual = {name: value for name, value in os.environ.items() if name not in ("GROUNDBOX_ENGINE", "CI")}
         warm = {**usual, "TMPDIR": folder}
 
-        def seconds(environ: Mapping[str, str]) -> float:
-            told = subprocess.run(
-                [sys.executable, "-c", FIRST], env=environ, check=True, capture_output=True, text=True
-            )
-            return float(told.stdout)
+        def first(environ: Mapping[str, str]) -> Taken:
+            command = [sys.executable, "-c", FIRST]
+            told = subprocess.run(command, env=environ, check=True, capture_output=True, text=True).stdout
+            return Taken(*map(float, told.split()))
 
+        taken: dict[str, list[Taken]] = {"engine warm": [], "own process": []}
         try:
-            return interleaved(
-                {
-                    "engine warm": lambda: seconds(warm),
-                    "own process": lambda: seconds({**usual, "GROUNDBOX_ENGINE": "off"}),
-                },
-                runs,
-            )
+            first(warm)
+            for _ in range(runs):
+                for name, environ in (("engine warm", warm), ("own process", {**usual, "GROUNDBOX_ENGINE": "off"})):
+                    taken[name].append(first(environ))
+            return taken
         finally:
             subprocess.run([sys.executable, "-m", "groundbox", "engine", "stop"], env=warm, check=True)
 
 
-def print_medians(title: str, taken: Mapping[str, list[float]]) -> None:
-    """Print the median and quartiles of each."""
-    print(f"\n{title}, milliseconds\n{'':28}{'median':>8}{'quartiles':>18}")
+def print_medians(title: str, taken: Mapping[str, list[Taken]]) -> None:
+    """Print the median and quartiles of each, and the median of the processor time, which other work changes less."""
+    print(f"\n{title}, milliseconds\n{'':28}{'median':>9}{'quartiles':>20}{'processor':>11}")
     for name, values in taken.items():
-        low, middle, high = (percentile(values, share) * 1e3 for share in (0.25, 0.5, 0.75))
-        print(f"{name:28}{middle:8.2f}{f'{low:.2f} to {high:.2f}':>18}")
+        low, middle, high = (percentile([each.wall_s for each in values], share) * 1e3 for share in (0.25, 0.5, 0.75))
+        cpu = statistics.median(each.cpu_s for each in values) * 1e3
+        print(f"{name:28}{middle:9.2f}{f'{low:.2f} to {high:.2f}':>20}{cpu:11.2f}")
 
 
 def main() -> None:
