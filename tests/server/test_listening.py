@@ -169,6 +169,39 @@ def test_a_large_head_within_the_bound_is_answered(served):
     assert told.endswith(b"\r\n\r\nxx")
 
 
+@pytest.mark.skipif(not hasattr(listening.AutoHTTPProtocol, "on_body"), reason="h11 reads one request after another")
+def test_requests_that_are_sent_ahead_are_few(served):
+    request = b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"
+    with served.connect(request * 16 + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")) as peer:
+        assert all_of(peer).count(b"HTTP/1.1 200") == 17
+    with served.connect(request * 100) as peer:
+        assert all_of(peer).count(b"HTTP/1.1 200") < 17
+
+
+@pytest.mark.skipif(not hasattr(listening.AutoHTTPProtocol, "on_body"), reason="h11 hands on the chunks itself")
+def test_a_body_of_many_chunks_is_read_in_small_pieces_and_handed_on_in_few(served, monkeypatch):
+    read, handed_on = [], []
+    data_received, on_body = listening._Bounded.data_received, listening.AutoHTTPProtocol.on_body
+
+    def count_read(self, data):
+        read.append(len(data))
+        data_received(self, data)
+
+    def count_handed_on(self, body):
+        handed_on.append(len(body))
+        on_body(self, body)
+
+    monkeypatch.setattr(listening._Bounded, "data_received", count_read)
+    monkeypatch.setattr(listening.AutoHTTPProtocol, "on_body", count_handed_on)
+    head = b"POST /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with served.connect(head + b"1\r\na\r\n" * 200_000 + b"0\r\n\r\n") as peer:
+        assert all_of(peer).endswith(b"\r\n\r\nxx")
+
+    assert max(read) <= 16 * 1024
+    assert sum(handed_on) == 200_000
+    assert len(handed_on) <= len(read)
+
+
 def test_a_large_body_is_no_head(served):
     body = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + b"a" * 1_000_000
 
