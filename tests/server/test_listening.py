@@ -9,9 +9,11 @@ import stat
 import tempfile
 import threading
 import time
+from typing import Any
 
 import pytest
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
@@ -21,6 +23,8 @@ from groundbox.server import listening
 from groundbox.server.listening import bound, bound_unix, mark_of, withdraw_unix
 
 from .conftest import serving
+
+HTTP: Any = AutoHTTPProtocol
 
 
 async def app(scope, receive, send):
@@ -169,7 +173,7 @@ def test_a_large_head_within_the_bound_is_answered(served):
     assert told.endswith(b"\r\n\r\nxx")
 
 
-@pytest.mark.skipif(not hasattr(listening.AutoHTTPProtocol, "on_body"), reason="h11 reads one request after another")
+@pytest.mark.skipif(not hasattr(HTTP, "on_body"), reason="h11 reads one request after another")
 def test_requests_that_are_sent_ahead_are_few(served):
     request = b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"
     with served.connect(request * 16 + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")) as peer:
@@ -178,10 +182,10 @@ def test_requests_that_are_sent_ahead_are_few(served):
         assert all_of(peer).count(b"HTTP/1.1 200") < 17
 
 
-@pytest.mark.skipif(not hasattr(listening.AutoHTTPProtocol, "on_body"), reason="h11 hands on the chunks itself")
+@pytest.mark.skipif(not hasattr(HTTP, "on_body"), reason="h11 hands on the chunks itself")
 def test_a_body_of_many_chunks_is_read_in_small_pieces_and_handed_on_in_few(served, monkeypatch):
     read, handed_on = [], []
-    data_received, on_body = listening._Bounded.data_received, listening.AutoHTTPProtocol.on_body
+    data_received, on_body = listening._Bounded.data_received, HTTP.on_body
 
     def count_read(self, data):
         read.append(len(data))
@@ -192,7 +196,7 @@ def test_a_body_of_many_chunks_is_read_in_small_pieces_and_handed_on_in_few(serv
         on_body(self, body)
 
     monkeypatch.setattr(listening._Bounded, "data_received", count_read)
-    monkeypatch.setattr(listening.AutoHTTPProtocol, "on_body", count_handed_on)
+    monkeypatch.setattr(HTTP, "on_body", count_handed_on)
     head = b"POST /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     with served.connect(head + b"1\r\na\r\n" * 200_000 + b"0\r\n\r\n") as peer:
         assert all_of(peer).endswith(b"\r\n\r\nxx")
