@@ -1,15 +1,18 @@
 """Files in memory that nobody can change any more."""
 
+import asyncio
 import contextlib
 import errno
 import fcntl
 import mmap
 import os
+import threading
 
 import pytest
 
 import groundbox as gb
 from groundbox.sandbox import memfile
+from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.trace import recorder
 
 
@@ -122,3 +125,27 @@ def test_the_memory_of_a_trace_that_cannot_be_sealed_is_closed(monkeypatch):
         recorder.memory(gb.TraceOptions())
 
     assert in_memory() <= before
+
+
+def test_large_files_in_memory_are_closed_by_threads(monkeypatch):
+    closed = []
+    close = os.close
+
+    def noted(descriptor):
+        if os.fstat(descriptor).st_size > 1 << 20:
+            closed.append(threading.current_thread())
+        close(descriptor)
+
+    async def main():
+        async with AsyncSandbox() as box:
+            monkeypatch.setattr(os, "close", noted)
+            await box.files.write("a", b"x" * (2 << 20))
+            await box.guest_files.write("b", b"y" * (2 << 20))
+            assert await box.guest_files.read("b") == b"y" * (2 << 20)
+            await box.guest_files.write("c", b"small")
+        return threading.current_thread()
+
+    loop_thread = asyncio.run(main())
+
+    assert len(closed) == 3
+    assert loop_thread not in closed

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from groundbox.errors import GuestFileError, InvalidArgument
-from groundbox.sandbox.memfile import sealed_beside
+from groundbox.sandbox.memfile import close_beside, sealed_beside
 from groundbox.sandbox.workdir import check_path, check_told_path
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class AsyncFiles:
             order = {"op": "put", "path": target, "size": len(content), "mode": mode}
             await self._order(path, order, descriptor, locked=locked)
         finally:
-            os.close(descriptor)
+            close_beside(descriptor)
 
     async def put(self, source: str | os.PathLike[str], path: str | None = None) -> None:
         """Copy a host file, or a folder with all regular files in it, into the workdir.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 
 from groundbox.errors import GuestFileError, InvalidArgument, WireError
-from groundbox.sandbox.memfile import sealed_beside
+from groundbox.sandbox.memfile import close_beside, sealed_beside
 from groundbox.sandbox.workdir import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class AsyncGuestFiles:
             size = min(os.fstat(descriptor).st_size, most_bytes)
             return await asyncio.to_thread(os.pread, descriptor, size, 0)
         finally:
-            os.close(descriptor)
+            close_beside(descriptor)
 
     async def write(self, path: str, data: bytes | str, *, mode: int | None = None) -> None:
         """Put a file in; folders above it are made, one that is there is overwritten.
@@ -110,7 +110,7 @@ class AsyncGuestFiles:
         try:
             await self._order("put", path, [descriptor], size=len(content), mode=mode)
         finally:
-            os.close(descriptor)
+            close_beside(descriptor)
 
     async def mkdir(self, path: str) -> None:
         """Make a folder, and those above it; one that is there is fine."""
