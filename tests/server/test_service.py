@@ -11,6 +11,7 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed her
 
 import groundbox
 from groundbox.errors import SandboxUnavailable
+from groundbox.sandbox import engine
 from groundbox.server import api
 from groundbox.server import sandboxes as module
 from groundbox.server import service as of_service
@@ -273,6 +274,16 @@ async def test_a_program_alone_runs_in_the_smallest_worker_that_suits_it():
     await service.run(ADA, "print(1)", files={"x": "1"}, wire="v1")
 
     assert [each["profile"] for each in made] == [None, "science"]
+
+
+async def test_a_server_that_is_ready_has_processes_for_single_runs_and_for_sandboxes_that_stay():
+    service = Service(Settings(), Keys(token=None))
+
+    await service._warm()
+
+    pools = (await engine.current())._pools
+    kinds = {("pandas" in recipe.modules, shape.copied) for recipe, shape, _ in pools}
+    assert kinds >= {(False, False), (True, False), (True, True)}
 
 
 class Notes(AuditLog):

@@ -624,7 +624,7 @@ class Service:
         return refused
 
     async def _warm(self) -> None:
-        """Fill the pool by one run, so that the first request pays for no template; try again while it fails."""
+        """Fill the pools by one run each, so that the first request pays for no template; try again while it fails."""
         while True:
             try:
                 async with self._made_alone("bare") as box:
@@ -632,6 +632,8 @@ class Service:
                 async with self._made_alone("science") as box:
                     execution = await box.run_last("1")
                 self.problem = "" if execution.ok else f"a first program ended with {execution.outcome.value}"
+                async with self._made_alone("science") as box:  # sandboxes that stay have a pool of their own
+                    await box.run("1")
             except Exception as error:
                 self.problem = refusal_of(error).message
                 logger.error("no sandbox can be made: %s", self.problem)
