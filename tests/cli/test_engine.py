@@ -376,7 +376,8 @@ def test_a_sandbox_uses_it_if_it_is_told_to(engine):
         "except gb.InvalidArgument as refused: print(refused)"
     )
 
-    assert python(engine, program)[0] == "(42, 'b')\ntools: are functions of this process, which a server cannot call"
+    refused = "tools: are functions of this process, which a server cannot call. engine='own' takes it"
+    assert python(engine, program)[0] == f"(42, 'b')\n{refused}"
     assert engine.status()["runs"] - before == 2
 
 
