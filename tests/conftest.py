@@ -133,6 +133,18 @@ def firebird():
         yield running
 
 
+@pytest.fixture
+def crowd():
+    """`with crowd(memory_bytes)`: a control group for all sandboxes of a server (tests/shortage.py)."""
+    return _beside("shortage").crowd
+
+
+@pytest.fixture
+def small_disk():
+    """`with small_disk(folder, size_bytes)`: a disk that is soon full (tests/shortage.py)."""
+    return _beside("shortage").small_disk
+
+
 def _role_script(block, password):
     """The script of docs/sql.md for a role that only reads."""
     page = (Path(__file__).parents[1] / "docs" / "sql.md").read_text(encoding="utf-8")

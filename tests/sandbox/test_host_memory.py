@@ -55,28 +55,9 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def around():
-    """A control group with 120 MiB for all sandboxes in it, as a path below each controller's mount."""
-    try:
-        found = cgroup.find()
-    except cgroup.CgroupMissing as missing:
-        pytest.skip(str(missing))
-    if os.geteuid() != 0:
-        pytest.skip("only root may make a control group for a whole server")
-    name = f"groundbox-test-{os.getpid()}"
-    parents = {controller: f"{folder}/{name}" for controller, folder in found.parents.items()}
-    for folder in dict.fromkeys(parents.values()):
-        os.makedirs(folder, exist_ok=True)
-        if found.version == 2:
-            cgroup._enable_controllers(folder)
-    limits = {1: ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), 2: ("memory.max", "memory.swap.max")}
-    for limit, value in zip(limits[found.version], (120 * MiB, 120 * MiB if found.version == 1 else 0), strict=True):
-        path = f"{parents['memory']}/{limit}"
-        if os.path.exists(path):
-            cgroup._write(path, str(value))
-    yield cgroup.Hierarchy(found.version, parents)
-    for folder in dict.fromkeys(parents.values()):
-        cgroup._remove_tree(folder)
+def around(crowd):
+    with crowd(120 * MiB) as made:
+        yield made
 
 
 def start_in(group, program):
@@ -94,7 +75,7 @@ def start_in(group, program):
 
 
 def test_a_group_tells_its_own_limit_from_memory_that_ran_out_around_it(around):
-    victim, other = cgroup.Cgroup(around, "victim"), cgroup.Cgroup(around, "other")
+    victim, other = cgroup.Cgroup(around.hierarchy, "victim"), cgroup.Cgroup(around.hierarchy, "other")
     for group in (victim, other):
         group.limit(memory_bytes=100 * MiB, process_count=10)
     with start_in(victim, TAKE.format(80, 60)) as first:
@@ -110,14 +91,12 @@ def test_a_group_tells_its_own_limit_from_memory_that_ran_out_around_it(around):
         pass
     assert third.returncode == -signal.SIGKILL
     assert again.memory_limit_hits() > 0
-    after = again.renewed() or cgroup.Cgroup(around, "after")
+    after = again.renewed() or cgroup.Cgroup(around.hierarchy, "after")
     assert after.memory_limit_hits() == 0
 
 
 def test_a_kill_for_memory_around_a_sandbox_raises_and_one_at_its_own_limit_is_an_outcome(around):
-    place = next(iter(around.parents.values()))
-    mount = next(mount for mount, _ in cgroup._mounts().values() if place.startswith(f"{mount}/"))
-    environ = {**os.environ, cgroup.ROOT_VARIABLE: place.removeprefix(mount)}
+    environ = {**os.environ, **around.environ}
     told = subprocess.run([sys.executable, "-c", RUNS], env=environ, capture_output=True, text=True, timeout=120)
     assert told.returncode == 0, told.stderr
     answers = json.loads(told.stdout)

@@ -1,10 +1,7 @@
 """The host's full disk is a failure of the machine; a sandbox's own limit of files is a result of its program."""
 
 import collections
-import contextlib
 import os
-import subprocess
-import threading
 import time
 
 import httpx
@@ -14,6 +11,7 @@ from groundbox.limits import MiB
 from groundbox.sandbox.output import Output
 
 from .conftest import TOKEN, serving
+from .disturbances import Filling
 
 DISK_BYTES = 96 * MiB
 WRITES = """
@@ -30,52 +28,13 @@ PRINTS = "import sys\nfor _ in range(12): sys.stdout.write('x' * (1 << 20))"
 
 
 @pytest.fixture
-def disk(tmp_path):
-    """A small disk for temporary files: a tmpfs, whose path this is."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=1777", "none", folder], capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
-    for parent in folder.parents:  # guests of the backend landlock have user ids of their own
+def disk(small_disk, tmp_path):
+    """A small disk for temporary files."""
+    for parent in tmp_path.parents:  # guests of the backend landlock have user ids of their own
         if parent.stat().st_uid == os.geteuid() and str(parent).startswith("/tmp/"):
             parent.chmod(parent.stat().st_mode | 0o011)
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
-def fill(disk):
-    """Fill a disk to its last block."""
-    with open(disk / "filler", "wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(b"x" * MiB)
-
-
-class Filling:
-    """Fills a disk, frees it and fills it again; `count` says how often."""
-
-    def __init__(self, disk, *, every_s=0.7):
-        self.count, self._disk, self._every_s = 0, disk, every_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._go_on)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
-
-    def _go_on(self):
-        while not self._stop.is_set():
-            fill(self._disk)
-            self.count += 1
-            self._stop.wait(self._every_s)
-            (self._disk / "filler").unlink()
-            self._stop.wait(self._every_s)
+    with small_disk(tmp_path / "disk", DISK_BYTES) as folder:
+        yield folder
 
 
 def ask(server, body):
