@@ -44,10 +44,9 @@ def disturbed(request, tmp_path, small_disk):
     """A server that is disturbed in the way of the parameter."""
     with contextlib.ExitStack() as stack:
         if request.param == "full disk":
-            way = FullDisk(tmp_path, stack.enter_context(small_disk(tmp_path / "disk", 64 * MiB)))
+            yield FullDisk(tmp_path, stack.enter_context(small_disk(tmp_path / "disk", 64 * MiB)))
         else:
-            way = {"kills": Kills, "restarts": Restarts}[request.param](tmp_path)
-        yield way
+            yield {"kills": Kills, "restarts": Restarts}[request.param](tmp_path)
 
 
 @pytest.mark.timeout(600 + RUNS)
