@@ -11,6 +11,7 @@ from typing import Final
 from groundbox.errors import InvalidArgument
 from groundbox.jail import NAMESPACES
 from groundbox.limits import GiB, Limits, MiB, usual_memory_bytes
+from groundbox.network import Network
 from groundbox.sandbox.mounts import checked_mounts
 from groundbox.server.protocol import check_names
 
@@ -99,6 +100,11 @@ class Settings:
         if self.mounts and (self.backend != NAMESPACES or "mount_ns" in self.waive):
             raise InvalidArgument("mounts", "need the backend namespaces, with its layer mount_ns")
         checked_mounts(self.mounts, is_root=os.geteuid() == 0)
+
+    @property
+    def loopback(self) -> Network:
+        """A loopback of the sandbox's own, for its programs; no network where the backend cannot give one."""
+        return Network(loopback=self.backend == NAMESPACES)
 
     @property
     def bodies_bytes(self) -> int:

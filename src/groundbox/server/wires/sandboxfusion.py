@@ -26,7 +26,6 @@ from starlette.routing import BaseRoute, Route
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument
 from groundbox.execution import Execution, Failure, Outcome
 from groundbox.limits import Limits, MiB
-from groundbox.network import Network
 from groundbox.sandbox import environments
 from groundbox.sandbox.outcome import may_be_killed_by_others
 from groundbox.server import bodies, schemas
@@ -55,8 +54,6 @@ _MOST_FETCHED_BYTES: Final = 64 * MiB
 _WORKDIR: Final = "/mnt/data"
 _READS_ITSELF: Final = re.compile(r"__file__|spawn|forkserver")
 """Programs in Python whose file has to be there; for others it is not written, which saves time."""
-_NETWORK: Final = Network(loopback=True)
-"""Nothing outside; SandboxFusion's programs ask servers of their own, too."""
 
 
 class _RunCode(msgspec.Struct, kw_only=True):
@@ -201,7 +198,7 @@ class _SandboxFusion:
         self, key: Key, order: _Order, asked: _RunCode, limits: Limits
     ) -> tuple[Execution, dict[str, str], list[str]]:
         """Run it; with files outside the workdir, or files given that are to be fetched, in a sandbox that stays."""
-        chosen = {"limits": limits, "network": _NETWORK, "inspect": False}
+        chosen = {"limits": limits, "network": self._service.settings.loopback, "inspect": False}
         stays = any(_inside(path) is None for path in [*order.files, *asked.fetch_files])
         if not stays and not set(map(_inside, asked.fetch_files)) & set(map(_inside, order.files)):
             for left in reversed(range(_KILLED_TRIES)):
@@ -224,7 +221,7 @@ class _SandboxFusion:
         limits = self._limits(asked.total_timeout, asked.memory_limit_mb)
         executions: list[Execution] = []
         output_bytes, more = 0, []
-        chosen = {"limits": limits, "network": _NETWORK, "inspect": False}
+        chosen = {"limits": limits, "network": self._service.settings.loopback, "inspect": False}
         async with self._box(key, _contents(asked.files), **chosen) as held:
             for cell in asked.cells:
                 left_s = asked.total_timeout - sum(each.usage.wall_s for each in executions)

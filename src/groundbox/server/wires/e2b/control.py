@@ -120,8 +120,9 @@ class Control:
         template = self._templates.find(key, asked.templateID)
         if template.environment:
             options["environment"] = template.environment
-        # Programs of one sandbox talk to each other, as they do in E2B's; the loopback is the sandbox's own.
-        options["network"] = Network(allow=_hosts(asked.network), loopback=True)
+        # Programs of one sandbox talk to each other, as they do in E2B's.
+        hosts = _hosts(asked.network)
+        options["network"] = Network(allow=hosts, loopback=True) if hosts else settings.loopback
         state = State(template=asked.templateID, envs={**template.envs, **(asked.envVars or {})})
         if template.warning:
             state.notes.append(template.warning)
