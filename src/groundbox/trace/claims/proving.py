@@ -293,8 +293,6 @@ class _Judge:
             return not_found(f"what is given back is {was}")
         return refuted(step, f"what is given back at record {step} is {was}", actual=was)
 
-    _judge_answer = _judge_return
-
     def _is_of_a_method(self, claim: Claim) -> bool:
         """Return whether it is told what a method or function of Python returns: "the `find` method returns 0"."""
         before = self._text[max(0, claim.start - 60) : claim.start]
@@ -423,6 +421,7 @@ class _Judge:
         Kind.VALUE: _judge_value,
         Kind.TEST: _judge_test,
         Kind.RETURN: _judge_return,
+        Kind.ANSWER: _judge_return,
         Kind.INPUT: _judge_input,
         Kind.CHANGE: _judge_change,
         Kind.ADD: _judge_add,
