@@ -57,6 +57,8 @@ _CHANGE = (
     "recursive({n}, {v})", "list(generated({v}, {n}))", "{v} = closure({v})", "next({v})", "{v} = generated({v}, {n})",
     "sorted([3, 1, 2], key=lambda q: {v}.append(q))", "{v} = functools.reduce(lambda p, q: p + q, {v})", "raise KeyError({v})",
     "assert {v}", "global_change({v})", "{v}.__dict__[{s}] = {v}", "setattr({v}, {s}[:1], {v})", "{v}()", "({v} := [{v}])",
+    "{v}.value.value = {v}", "{v}.value.value, {v}.value = {v}, {v}", "{v}[{i}][{i}] = {v}", "{v}[{s}] = {v}[{i}] = {v}",
+    "{v}[{i}][0], {v}[{i}] = {i}, {v}", "{v}.value.parts.append({v})", "{v}.value += [{i}]", "{v}.value, {v}.extra = {v}, {v}",
 )  # fmt: skip
 _NAMES = ("a", "b", "c", "d", "e")
 
@@ -145,7 +147,9 @@ class _Writer:
     def _tried(self, depth: int, level: int) -> None:
         self._line(depth, "try:")
         for _ in range(self._random.randint(1, 4)):
-            self._line(depth + 1, self._statement())
+            statements = [self._statement() for _ in range(self._random.choice((1, 1, 1, 2, 3)))]
+            are_simple = not any(each.startswith("for ") for each in statements)
+            self._line(depth + 1, "; ".join(statements) if are_simple else statements[0])
         self._line(depth, "except Exception as fault:")
         self._line(depth + 1, self._random.choice(("pass", "last = fault", f"{self._value()} = str(fault)")))
         if self._random.random() < 0.2:

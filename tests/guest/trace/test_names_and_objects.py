@@ -176,3 +176,30 @@ def test_an_object_of_a_base_class_is_seen_to_change_where_no_object_may_be_kept
     )
 
     assert "mutate" in [record["k"] for record in trace(source).records if record.get("items") == [3]]
+
+
+NODE = """
+class Node:
+    pass
+a, b = Node(), Node()
+a.next, b.next = {first}, None
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        ("m = {'x': [1]}\nk = m['x']\nm['x'].append(2); m['x'] = 0", "#2.splice start=1 removed=0[2]"),
+        ("m = {'x': [1]}\nm['x'].append(2); m['y'] = m['x']; m['x'] = 0", "#2.splice start=1 removed=0[2]"),
+        (
+            "m = {'x': {'y': [1]}}\nk = m['x']['y']\nm['x']['y'].append(str(2)); m['x'] = 0",
+            '#3.splice start=1 removed=0["2"]',
+        ),
+        ("k = m = [1]\nm += [2]; m = 0", "#1.splice start=1 removed=0[2]"),
+        (NODE.format(first="b") + "a.next.next, a.next = a, None", '#3.set[["next", #2]]'),
+        (NODE.format(first="a") + "a.next.next = b", '#2.set[["next", #3]]'),
+    ],
+)
+def test_what_a_line_changes_is_told_even_if_the_line_cuts_it_off_then(trace, source, changed):
+    """The path of an object is followed after the line, when it may lead elsewhere."""
+    assert changed in trace(source).short.splitlines()[-1]

@@ -363,7 +363,7 @@ class _Reader:
             names=tuple(sorted(stored, key=order.__getitem__)),
             last_names=tuple(sorted(last, key=order.__getitem__)),
             roots=tuple(name for name in roots if name.where in (LOCAL, FREE) or name.name not in self._pure),
-            effects=self._effects(facts.effects, stored) if facts and facts.effects is not None else None,
+            effects=self._effects(facts, stored) if facts else None,
             loop=self._loop_at(number, facts.loop if facts else None),
         )
 
@@ -380,8 +380,11 @@ class _Reader:
         )
         return Loop(*stated, gives)
 
-    def _effects(self, effects: list[Effect], stored: set[Name]) -> tuple[Effect, ...] | None:
+    def _effects(self, facts: LineFacts, stored: set[Name]) -> tuple[Effect, ...] | None:
         """The line's effects as this frame can resolve them; None if one of them cannot be."""
+        effects = facts.effects
+        if effects is None:
+            return None
         names = {name.name for name in stored}
         calls = any(effect.calls for effect in effects)
 
@@ -395,13 +398,15 @@ class _Reader:
                 if not self._code.co_argcount:
                     return None
                 root = self._code.co_varnames[0]
+            # Of several statements, another one may store there last.
+            in_place = effect.in_place and (facts.changing_units == 1 if steps else facts.stores[root] == 1)
             # Of `xs = make(); xs.append(1)` on one line: which object is changed is not known beforehand.
-            if root in names and not effect.in_place:
+            if root in names and (steps or not in_place):
                 return None
             # The first argument matters to functions that change it, such as `heappush`; one that is not known
             # beforehand is as one without a path.
             first = resolved(*effect.first) if effect.first is not None and effect.first.root not in names else None
-            kept[effect._replace(path=resolved(root, steps), first=first)] = None
+            kept[effect._replace(path=resolved(root, steps), first=first, in_place=in_place)] = None
         return tuple(kept)
 
     def _root(self, name: str) -> Name:

@@ -21,7 +21,7 @@ What is an effect:
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
 from .bytecode import Scope
@@ -68,7 +68,7 @@ class Effect(NamedTuple):
     first: Path | None = None
     """CALL: path of the first argument, if it has one."""
     in_place: bool = False
-    """The root may be stored on the same line and is looked at with its new value."""
+    """The last step, or the root of a path without steps, may be stored on the line and leads to the new value."""
 
 
 class LineFacts:
@@ -79,6 +79,10 @@ class LineFacts:
         self.loop: tuple[int, int] | None = None
         self.unit: set[int] = set()
         """All lines of the units that have this line."""
+        self.changing_units = 0
+        """Units of this line that have effects."""
+        self.stores: Counter[str] = Counter()
+        """How often the units store to each name."""
 
     def add(self, effect: Effect | None) -> None:
         if effect is None:
@@ -119,6 +123,7 @@ class _ScopeReader:
         self._inner: list[_ScopeReader] = []
         self._open: list[LineFacts] = []
         self._bound: list[set[str]] = []
+        self._has_effects = False
 
     def read(self) -> list[_ScopeReader]:
         """Read the scope, and return the scopes in it, unread."""
@@ -192,12 +197,15 @@ class _ScopeReader:
         self._open = [self._lines[number] for number in lines]
         for facts in self._open:
             facts.unit.update(lines)
+        self._has_effects = False
         for node in nodes:
             self._visit(node)
 
     def _effect(self, effect: Effect | None) -> None:
         for facts in self._open:
+            facts.changing_units += not self._has_effects
             facts.add(effect)
+        self._has_effects = True
 
     def _visit(self, node: ast.AST) -> None:
         """Read a statement's or an expression's parts without recursion but into comprehensions."""
@@ -205,6 +213,9 @@ class _ScopeReader:
         while todo:
             part = todo.pop()
             if isinstance(part, (ast.Name, ast.Constant)):
+                if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+                    for facts in self._open:
+                        facts.stores[self._mangled(part.id)] += 1
                 continue
             if isinstance(part, ast.Lambda):
                 # Defaults are worked out where the lambda stands, its body when it is called.
@@ -250,8 +261,7 @@ class _ScopeReader:
 
     def _store(self, container: ast.expr, *, in_place: bool = False) -> None:
         path = self._path(container)
-        named = in_place and isinstance(container, ast.Name)
-        self._effect(path and Effect(calls=False, path=path, in_place=named))
+        self._effect(path and Effect(calls=False, path=path, in_place=in_place))
 
     def _call(self, function: ast.expr, first: ast.expr | None) -> None:
         facts = self._units.facts

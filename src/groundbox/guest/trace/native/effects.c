@@ -12,6 +12,8 @@ typedef struct {
     PyFrameObject *frame;
     const Effect *effect;
     Objects *found;
+    /* What paths lead through. */
+    Objects *through;
 } Resolution;
 
 
@@ -291,8 +293,9 @@ static bool add_item(const Resolution *resolution, PyObject *value, const Step *
     return true;
 }
 
-/* Replaces the objects found from `start` on by those that a step leads to from each of them. */
-static bool take_step(const Resolution *resolution, Py_ssize_t start, const Step *step)
+/* Replaces the objects found from `start` on by those that a step leads to from each of them, and adds them to `through`
+   unless it is NULL. */
+static bool take_step(const Resolution *resolution, Py_ssize_t start, const Step *step, Objects *through)
 {
     Objects *found = resolution->found;
     Py_ssize_t stop = found->count;
@@ -300,7 +303,10 @@ static bool take_step(const Resolution *resolution, Py_ssize_t start, const Step
         if (!(step->attribute ? add_attribute : add_item)(resolution, found->items[i], step))
             return false;
     for (Py_ssize_t i = start; i < stop; i++)
-        Py_DECREF(found->items[i]);
+        if (through)
+            objects_add(through, found->items[i]);
+        else
+            Py_DECREF(found->items[i]);
     memmove(found->items + start, found->items + stop, (size_t)(found->count - stop) * sizeof *found->items);
     found->count -= stop - start;
     return true;
@@ -315,9 +321,11 @@ static bool follow(const Resolution *resolution, const Path *path, int count)
     if (!root)
         return false;
     add(resolution, root);
-    for (int i = 0; i < count; i++)
-        if (!take_step(resolution, start, &path->steps[i]))
+    for (int i = 0; i < count; i++) {
+        bool is_own = resolution->effect->in_place && i == count - 1;
+        if (!take_step(resolution, start, &path->steps[i], is_own ? NULL : resolution->through))
             return false;
+    }
     return true;
 }
 
@@ -472,13 +480,33 @@ static bool add_call(const Resolution *resolution)
     return follow(resolution, path, path->count) && take_calls(resolution, start, NULL);
 }
 
+/* Whether a path may have led elsewhere before the line was done: through something that the line has changed. */
+static bool may_have_led_elsewhere(const Objects *through, const Objects *found, bool has_others)
+{
+    enum { MOST_PAIRS = 1 << 16 };
+    if (has_others && through->count && found->count > MOST_PAIRS / through->count)
+        return true;
+    for (Py_ssize_t i = 0; i < through->count; i++) {
+        if (heap_has_changed(through->items[i]))
+            return true;
+        for (Py_ssize_t j = 0; has_others && j < found->count; j++)
+            if (through->items[i] == found->items[j])
+                return true;
+    }
+    return false;
+}
+
 bool effects_touched(const Line *line, const Code *code, PyFrameObject *frame, Objects *found)
 {
-    for (int i = 0; i < line->effect_count; i++) {
+    Objects through = {0};
+    bool is_known = true;
+    for (int i = 0; is_known && i < line->effect_count; i++) {
         const Effect *effect = &line->effects[i];
-        Resolution resolution = {code, frame, effect, found};
-        if (!(effect->calls ? add_call(&resolution) : follow(&resolution, &effect->path, effect->path.count)))
-            return false;
+        Resolution resolution = {code, frame, effect, found, &through};
+        is_known = effect->calls ? add_call(&resolution) : follow(&resolution, &effect->path, effect->path.count);
     }
-    return true;
+    is_known = is_known && !may_have_led_elsewhere(&through, found, line->effect_count > 1);
+    objects_cut(&through, 0);
+    PyMem_RawFree(through.items);
+    return is_known;
 }

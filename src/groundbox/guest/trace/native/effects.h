@@ -9,7 +9,10 @@
  * of a dict by an atom if all its keys are atoms; only of the exact types list, tuple, dict, deque, OrderedDict,
  * defaultdict, Counter. ANY: all items of a list, tuple or deque, or all values of a dict. A path that comes upon
  * anything else is unknown, and so are all effects of the line; so are those whose root has no value: it is a builtin, or
- * the line has deleted it. A path that ends (a missing key or attribute) touches nothing.
+ * the line has deleted it. A path that ends (a missing key or attribute) touches nothing. If a path leads through what
+ * another effect touches, or through something small that has changed, it may have led elsewhere when its effect came
+ * about (`a.next.next, a.next = a, None`; `a.next.next = b` where `a.next` was `a`): then all is unknown. The last step of
+ * `x[i] += v` leads to what the line itself has put there.
  *
  * STORE touches what the path leads to. CALL, by what is called, f:
  * - a function of the program, or an `lru_cache` around anything, or a class: nothing

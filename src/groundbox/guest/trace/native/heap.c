@@ -290,6 +290,14 @@ static void compare(Entry *entry)
     contents_free(old);
 }
 
+bool heap_has_changed(PyObject *value)
+{
+    enum { MOST_ITEMS = 16 };
+    const Entry *entry = heap_find(value);
+    return entry && entry->shadow && entry->shadow->count <= MOST_ITEMS && !is_being_sorted(value) &&
+           !contents_hold(value, entry->kind, entry->shadow);
+}
+
 static int by_label(const void *one, const void *other)
 {
     long long difference = (*(Entry *const *)one)->label - (*(Entry *const *)other)->label;
@@ -379,6 +387,9 @@ static void visit(Stack *todo, Stack *changed, PyObject *value)
             inside = now;
     }
     size_t from = todo->count;
+    /* What it held before may have changed, too, and may be reached from no root any more. */
+    if (now && !entry->shadow->plain)
+        push_contents(todo, entry->shadow, false);
     if (!inside->plain)
         push_contents(todo, inside, false);
     reverse(todo, from);

@@ -52,6 +52,8 @@ void heap_begin(void);
 Entry *heap_find(PyObject *value);
 /* Writes `{"ref":n}` at the end of core.text, after describing the object if it is new. */
 void heap_write_ref(PyObject *value, const Kind *kind);
+/* Whether a labelled object with 16 parts at most is no longer as it was told; of larger ones that is not asked. */
+bool heap_has_changed(PyObject *value);
 /* Tell what changed in those of the objects that are labelled, in the order of their labels. */
 void heap_check(PyObject *const *values, Py_ssize_t count);
 /* Tell what changed in anything that can be reached from the roots, which the caller keeps alive. */

@@ -195,7 +195,7 @@ static bool read_path(const Reader *reader, PyObject *from, Path *path)
 static bool read_effect(const Reader *reader, PyObject *from, Effect *effect)
 {
     PyObject *first = field(from, "first", NULL);
-    if (!first || !bool_field(from, "calls", &effect->calls) ||
+    if (!first || !bool_field(from, "calls", &effect->calls) || !bool_field(from, "in_place", &effect->in_place) ||
         !read_path(reader, field(from, "path", NULL), &effect->path))
         return false;
     effect->has_first = first != Py_None;

@@ -50,6 +50,8 @@ typedef struct {
 
 typedef struct {
     bool calls, has_first;
+    /* The last step of the path, or its root, is what the line itself sets, and leads to the new value. */
+    bool in_place;
     Path path, first;
 } Effect;
 
