@@ -5,6 +5,7 @@ import base64
 import contextlib
 import importlib.util
 import json
+import re
 import threading
 import time
 from pathlib import Path
@@ -228,6 +229,19 @@ def test_a_program_that_fails_has_the_return_code_of_its_process(client, code, s
     result = reply["run_result"]
     assert (reply["status"], result["status"], result["return_code"]) == ("Failed", status, return_code)
     assert stderr in result["stderr"]
+
+
+@pytest.mark.parametrize("files", [{}, {"x": b64(b"1")}, {"/tmp/x": b64(b"1")}])
+def test_a_program_that_was_killed_is_run_again_before_that_is_its_result(client, files):
+    def count():
+        found = re.findall(r'groundbox_runs_total{[^}]*outcome="signal"[^}]*} (\S+)', client.get("/metrics").text)
+        return sum(map(float, found))
+
+    before = count()
+    reply = run_code(client, "import os; os.kill(os.getpid(), 9)", files=files)
+
+    assert reply["run_result"]["return_code"] == -9
+    assert count() - before == 4
 
 
 def test_output_until_the_limit_is_told(client):

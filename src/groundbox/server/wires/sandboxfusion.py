@@ -197,22 +197,25 @@ class _SandboxFusion:
     async def _carried_out(
         self, key: Key, order: _Order, asked: _RunCode, limits: Limits
     ) -> tuple[Execution, dict[str, str], list[str]]:
-        """Run it; with files outside the workdir, or files given that are to be fetched, in a sandbox that stays."""
+        """Run it, and again if it was killed."""
         chosen = {"limits": limits, "network": self._service.settings.loopback, "inspect": False}
+        for left in reversed(range(_KILLED_TRIES)):
+            execution, files, notes = await self._run_once(key, order, asked, chosen)
+            if not left or not may_be_killed_by_others(execution):
+                break
+        return execution, files, notes
+
+    async def _run_once(
+        self, key: Key, order: _Order, asked: _RunCode, chosen: Mapping[str, Any]
+    ) -> tuple[Execution, dict[str, str], list[str]]:
+        """Run it; with files outside the workdir, or files given that are to be fetched, in a sandbox that stays."""
         stays = any(_inside(path) is None for path in [*order.files, *asked.fetch_files])
         if not stays and not set(map(_inside, asked.fetch_files)) & set(map(_inside, order.files)):
-            for left in reversed(range(_KILLED_TRIES)):
-                ran = await self._service.run(
-                    key, order.source, files=order.files, wire=_WIRE, **order.options, **chosen
-                )
-                if not left or not may_be_killed_by_others(ran.execution):
-                    break
-            files, notes = await _fetched(asked.fetch_files, [ran.execution], None)
-            return ran.execution, files, notes
+            ran = await self._service.run(key, order.source, files=order.files, wire=_WIRE, **order.options, **chosen)
+            return ran.execution, *await _fetched(asked.fetch_files, [ran.execution], None)
         async with self._box(key, order.files, **chosen) as held:
             ran = await self._service.run_in(key, held, order.source, **order.options)
-            files, notes = await _fetched(asked.fetch_files, [ran.execution], held)
-            return ran.execution, files, notes
+            return ran.execution, *await _fetched(asked.fetch_files, [ran.execution], held)
 
     async def _notebook(self, key: Key, asked: _RunJupyter) -> dict[str, Any]:
         if asked.kernel != "python3":
