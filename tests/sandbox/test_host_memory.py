@@ -1,13 +1,16 @@
 """Memory that runs out around a sandbox is a failure of the machine; a limit of the sandbox is an outcome."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
+import groundbox as gb
 from groundbox.errors import HostExhausted, SandboxLost
 from groundbox.jail import cgroup
 from groundbox.remote import refusals as remote_refusals
@@ -120,3 +123,40 @@ def test_the_failure_of_the_machine_is_503_and_the_same_exception_for_a_client()
     assert isinstance(read, SandboxLost)
     assert str(read) == str(error)
     assert read.program_ran
+
+
+LOOPS = "while True: pass"
+
+
+@pytest.mark.parametrize(
+    ("stalled_share", "hits_a_call", "expected"),
+    [(0.9, 0, "machine"), (0.1, 0, "timeout"), (0.9, 1, "timeout"), (None, 0, "timeout")],
+)
+@pytest.mark.parametrize("last", [True, False])
+def test_a_time_limit_is_no_result_where_processes_waited_for_memory(
+    monkeypatch, stalled_share, hits_a_call, expected, last
+):
+    """Half of the time is enough, unless the sandbox was at its own limit of memory, or the kernel does not count."""
+    hits = iter(range(0, 1000, hits_a_call) if hits_a_call else [0] * 1000)
+    stall_s = None if stalled_share is None else (lambda: stalled_share * time.monotonic())
+    monkeypatch.setattr(cgroup.Cgroup, "memory_stall_s", lambda self: stall_s and stall_s())
+    monkeypatch.setattr(cgroup.Cgroup, "memory_limit_hits", lambda self: next(hits))
+
+    async def run():
+        async with gb.AsyncSandbox(limits=gb.Limits(wall_s=0.5)) as box:
+            try:
+                execution = await (box.run_last if last else box.run)(LOOPS)
+            except HostExhausted as error:
+                return "machine" if "processes waited for memory for" in str(error) else str(error)
+            return execution.outcome.value
+
+    assert asyncio.run(run()) == expected
+
+
+def test_the_kernel_counts_how_long_processes_wait_for_memory(tmp_path):
+    (tmp_path / "memory").write_text(
+        "some avg10=0.00 avg60=0.00 avg300=0.23 total=565119054\nfull avg10=0.00 total=2\n"
+    )
+
+    assert cgroup.memory_stall_s(str(tmp_path / "memory")) == 565.119054
+    assert cgroup.memory_stall_s(str(tmp_path / "nothing")) is None

@@ -1,4 +1,4 @@
-"""What a server is disturbed by while programs are scored: kills, restarts and a full disk.
+"""What a server is disturbed by while programs are scored: kills, restarts, a full disk and too little memory.
 
 Each is a context manager with a `server`, a `body` for one more right program, and `after`, which is called when the
 result of a program is known. `count` says how often the server was disturbed.
@@ -7,6 +7,7 @@ result of a program is known. `count` says how often the server was disturbed.
 import contextlib
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -158,3 +159,20 @@ class FullDisk(Disturbance):
         writes = "open('a', 'wb').write(b'x' * (1 << 20)); "
         prints = "import sys; sys.stderr.write('x' * (9 << 20)); " if number % 10 == 5 else ""
         return {**super().body(number), "code": writes + prints + _PROGRAM.format(number)}
+
+
+class ScarceMemory(Disturbance):
+    """All sandboxes together may have less memory than those that run at once need, each within its own limit."""
+
+    def __init__(self, folder, crowd):
+        super().__init__(folder, crowd.environ)
+
+    def __exit__(self, *error):
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        metrics = httpx.get(f"{self.server.url}/metrics", headers=headers).text
+        self.count = sum(map(float, re.findall(r'_total{code="machine_failed"} (\S+)', metrics)))
+        super().__exit__(*error)
+
+    def body(self, number):
+        takes = "data = bytearray(64 << 20)\nfor at in range(0, len(data), 4096): data[at] = 1\n"
+        return {**super().body(number), "code": takes + _PROGRAM.format(number), "run_timeout": 5}

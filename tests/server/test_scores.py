@@ -1,7 +1,7 @@
 """Failed infrastructure is never a score: right programs are scored while a server is disturbed in several ways.
 
 GROUNDBOX_SCORED_RUNS says how many programs, for all ways together; 10,000 is the long form.
-Memory that runs out around sandboxes is in tests/sandbox/test_host_memory.py.
+The fixtures are those of tests/shortage.py.
 """
 
 import collections
@@ -16,11 +16,12 @@ import pytest
 from groundbox.limits import MiB
 
 from .conftest import TOKEN
-from .disturbances import FullDisk, Kills, Restarts
+from .disturbances import FullDisk, Kills, Restarts, ScarceMemory
 
 RUNS = int(os.environ.get("GROUNDBOX_SCORED_RUNS", "240"))
 CLIENTS = 8
-WAYS = ("kills", "restarts", "full disk")
+WAYS = {"kills": 0.4, "restarts": 0.3, "full disk": 0.2, "scarce memory": 0.1}
+"""Shares of the programs; with little memory, one takes a second."""
 
 
 def score(url, number, body):
@@ -40,11 +41,13 @@ def score(url, number, body):
 
 
 @pytest.fixture
-def disturbed(request, tmp_path, small_disk):
+def disturbed(request, tmp_path, small_disk, crowd):
     """A server that is disturbed in the way of the parameter."""
     with contextlib.ExitStack() as stack:
         if request.param == "full disk":
             yield FullDisk(tmp_path, stack.enter_context(small_disk(tmp_path / "disk", 64 * MiB)))
+        elif request.param == "scarce memory":
+            yield ScarceMemory(tmp_path, stack.enter_context(crowd(240 * MiB)))
         else:
             yield {"kills": Kills, "restarts": Restarts}[request.param](tmp_path)
 
@@ -65,9 +68,9 @@ def test_no_right_program_is_scored_as_wrong_while_the_server_is_disturbed(distu
         disturbed.after(number)
         return result
 
-    with disturbed, concurrent.futures.ThreadPoolExecutor(CLIENTS) as threads:
-        results = list(threads.map(score_until_known, range(RUNS // len(WAYS))))
     way = request.node.callspec.params["disturbed"]
+    with disturbed, concurrent.futures.ThreadPoolExecutor(CLIENTS) as threads:
+        results = list(threads.map(score_until_known, range(round(RUNS * WAYS[way]))))
     print(f"{way}: {len(results)} programs, {dict(counts)}, disturbed {disturbed.count} times")
 
     assert [each for each in results if each != 1] == []

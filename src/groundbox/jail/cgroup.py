@@ -290,6 +290,15 @@ class Cgroup:
             return self._field("memory", "memory.events", "oom")
         return int(self._read("memory", "memory.failcnt")) - self._limit_hits_before
 
+    def memory_stall_s(self) -> float | None:
+        """Return how long processes have waited for memory so far, as PSI counts it; None where the kernel does not.
+
+        In version 2 those of the group; version 1 has that for the whole machine only.
+        """
+        if self._version == 2:
+            return memory_stall_s(f"{self._folders['memory']}/memory.pressure")
+        return memory_stall_s()
+
     def process_count(self) -> int:
         """Processes and threads of the guest in the group now."""
         return max(0, int(self._read("pids", "pids.current")) - self.keepers)
@@ -365,6 +374,19 @@ class Cgroup:
             return use(file)
         finally:
             os.close(file)
+
+
+def memory_stall_s(path: str = "/proc/pressure/memory") -> float | None:
+    """Return the total of a file of PSI: seconds in which at least one process waited for memory.
+
+    The rules are in the kernel's Documentation/accounting/psi.rst. None is returned where they are not counted.
+    """
+    try:
+        with open(path, "rb", 0) as file:
+            found = re.match(rb"some .*total=(\d+)", file.read(200))
+    except OSError:
+        return None
+    return int(found[1]) / 1e6 if found else None
 
 
 def _holds_pages(folder: str) -> bool:

@@ -287,10 +287,17 @@ def why_lost(report: Report, outcome: Outcome) -> str:
 DISK_FULL: Final = "the host's disk, on which the sandbox's files lie, is full"
 
 
-def killed_for_the_host(count: int) -> str:
-    """Return why nothing is known of a run whose processes the kernel killed below the sandbox's memory limit."""
-    what = "a process" if count == 1 else f"{count} processes"
-    return f"the kernel killed {what} of the sandbox, below its memory_bytes, because memory around it ran out"
+def lacked_of_the_host(report: Report) -> str | None:
+    """Return what the host lacked during a run, so that nothing is known of its program; None if it lacked nothing."""
+    if report.host_kills:
+        what = "a process" if report.host_kills == 1 else f"{report.host_kills} processes"
+        return f"the kernel killed {what} of the sandbox, below its memory_bytes, because memory around it ran out"
+    if report.disk_was_full:
+        return DISK_FULL
+    if report.starved_s:
+        waited = f"{report.starved_s:.1f} of {report.wall_s:.1f} s"
+        return f"its time ran out while processes waited for memory for {waited}, and not at its own memory_bytes"
+    return None
 
 
 def failure_of(

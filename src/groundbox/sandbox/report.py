@@ -115,6 +115,10 @@ class Report:
         memory_kills: Processes that the kernel killed at that limit.
         host_kills: Processes that the kernel killed for memory of the machine, or of a control group around the
             sandbox.
+        stalled_before_s: Time that processes had waited for memory when the run began (`Cgroup.memory_stall_s`).
+        limit_hits_before: How often the sandbox's own memory limit had refused memory then.
+        starved_s: Time of the run in which processes waited for memory that the sandbox's own limit does not explain; 0
+            unless it was half of the run, and the run was at a limit of time.
         disk_was_full: Whether the host's disk, on which the workdir lies, was seen to be full during the run.
     """
 
@@ -135,6 +139,9 @@ class Report:
         self.out_of_memory = False
         self.memory_kills = 0
         self.host_kills = 0
+        self.stalled_before_s: float | None = None
+        self.limit_hits_before: int | None = None
+        self.starved_s = 0.0
         self.disk_was_full = False
         self.cpu_s: float | None = None
         self.cpu_limit_s = order.cpu_s

@@ -48,7 +48,7 @@ from groundbox.sandbox.outcome import (
     DISK_FULL,
     failure_of,
     judge,
-    killed_for_the_host,
+    lacked_of_the_host,
     limit_cut,
     refused_hosts,
     restarted,
@@ -666,10 +666,10 @@ class AsyncSandbox:
         script: str | None,
     ) -> Execution:
         worker = loan.worker
-        if report.host_kills or report.disk_was_full:  # what is left of it has no defined state
+        if (lacked := lacked_of_the_host(report)) is not None:  # what is left of it has no defined state
             worker.kill()
-            self._lost = killed_for_the_host(report.host_kills) if report.host_kills else DISK_FULL
-            raise HostExhausted(self._lost)
+            self._lost = lacked
+            raise HostExhausted(lacked)
         dead = worker.ended is not None or report.done is None or report.violation is not None
         if last or dead:
             worker.kill()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from groundbox.errors import SandboxLost, WireError
-from groundbox.jail.cgroup import Cgroup
+from groundbox.jail.cgroup import Cgroup, memory_stall_s
 from groundbox.sandbox import wire
 from groundbox.sandbox.control import RunControl
 from groundbox.sandbox.deadline import Deadline
@@ -44,6 +44,7 @@ _DISK_CHECK_S: Final = 0.1
 _SOON_S: Final = 0.002  # a run that ends sooner needs nobody to listen, as its output waits in the pipes, and no clocks
 _CPU_COUNT: Final = os.cpu_count() or 1  # asking reads a file of the kernel's
 START_S: Final = 30.0
+_STARVED_SHARE: Final = 0.5
 _BETWEEN_BYTES: Final = 1 << 16
 """As much as waits in a pipe; of what is written between two runs, beside small orders, no more is kept."""
 
@@ -77,6 +78,7 @@ class Worker:
         self._peak_bytes: int | None = None
         self._kills: int | None = None
         self._limit_hits: int | None = None
+        self._stalled_s: float | None = None
         self._spent_s: float | None = None
         self.code: frozenset[Mapped] = frozenset()
         self.workdir: Workdir | None = None
@@ -178,8 +180,9 @@ class Worker:
             return
         if not self._is_left:  # while its group is there, which may serve another sandbox in the next turn of the loop
             self._peak_bytes, self._kills, self._spent_s = self.peak_memory_bytes(), self._killed(), self._cpu_s()
-            if self._kills:
+            if self._kills or (self._report is not None and self._report.timed_out):
                 self._limit_hits = self._hits()
+                self._stalled_s = self._stall_s()
         self.ended = ended
         if self._report is not None:
             self._report.ended = ended
@@ -265,6 +268,8 @@ class Worker:
             report.cpu_s = None if cpu_after is None else max(0.0, cpu_after - cpu_before)
             self._note_memory_kills(report)
         report.disk_was_full = report.disk_was_full or self._lacks_disk()
+        if report.timed_out:
+            report.starved_s = self._starved_s(report)
         return report
 
     async def order(
@@ -439,6 +444,21 @@ class Worker:
     def _lacks_disk(self) -> bool:
         return self.workdir is not None and self.workdir.lacks_space()
 
+    def _starved_s(self, report: Report) -> float:
+        """Return how long processes waited for memory, if it was half of the run and not at the sandbox's own limit."""
+        if report.stalled_before_s is None or (stalled_s := self._stall_s()) is None:
+            return 0.0
+        if self._hits() != report.limit_hits_before:
+            return 0.0
+        waited_s = stalled_s - report.stalled_before_s
+        return waited_s if waited_s >= report.wall_s * _STARVED_SHARE else 0.0
+
+    def _stall_s(self) -> float | None:
+        """Return how long processes have waited for memory so far; None where that is not counted."""
+        if self._stalled_s is not None:
+            return self._stalled_s
+        return self.cgroup.memory_stall_s() if isinstance(self.cgroup, Cgroup) else memory_stall_s()
+
     def _hits(self) -> int | None:
         """How often the memory limit refused memory; None without a group, or when it is gone."""
         if self._limit_hits is not None:
@@ -481,6 +501,7 @@ class Worker:
     ) -> None:
         """The run takes a while, or might: hear what it writes, and bound it."""
         self._listen()
+        report.stalled_before_s, report.limit_hits_before = self._stall_s(), self._hits()
 
         def stop(reason: str) -> None:
             if report.timed_out or self._finished is None or self._finished.done():
