@@ -170,7 +170,8 @@ class ScarceMemory(Disturbance):
     def __exit__(self, *error):
         headers = {"Authorization": f"Bearer {TOKEN}"}
         metrics = httpx.get(f"{self.server.url}/metrics", headers=headers).text
-        self.count = sum(map(float, re.findall(r'_total{code="machine_failed"} (\S+)', metrics)))
+        found = re.search(r'_total{code="machine_failed"} (\d+)', metrics)
+        self.count = 0 if found is None else int(found[1])
         super().__exit__(*error)
 
     def body(self, number):
