@@ -48,6 +48,14 @@ def test_a_copy_is_equal_by_every_measure(value):
     assert frozen(value) == frozen(other)
 
 
+def test_sets_in_a_deque_are_identical_in_whatever_order_they_lie():
+    one, other = {8, 0}, {0, 8}  # which have one place in a small table, so that the first one is written first
+
+    assert repr(one) != repr(other)
+    assert identical(deque([one], maxlen=3), deque([other], maxlen=3))
+    assert not identical(deque([one]), deque([one], maxlen=3))
+
+
 @given(values, values)
 def test_equality_has_no_direction_and_grows_with_what_may_differ(one, other):
     assert equal(one, other) is equal(other, one)

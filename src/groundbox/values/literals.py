@@ -10,6 +10,7 @@ import ast
 import hashlib
 import json
 import math
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
@@ -146,6 +147,9 @@ def text(value: Literal, *, sort_dicts: bool = False) -> str:
             f"{text(key, sort_dicts=sort_dicts)}: {text(each, sort_dicts=sort_dicts)}" for key, each in value.items()
         ]
         return "{" + ", ".join(sorted(pairs) if sort_dicts else pairs) + "}"
+    if isinstance(value, deque):  # of a result; literals have none
+        bound = "" if value.maxlen is None else f", maxlen={value.maxlen}"
+        return "deque([" + ", ".join(_texts(value, sort_dicts)) + f"]{bound})"
     if isinstance(value, set | frozenset):
         items = "{" + ", ".join(sorted(_texts(value, sort_dicts))) + "}" if value else ""
         name = type(value).__name__
