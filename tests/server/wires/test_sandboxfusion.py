@@ -407,6 +407,14 @@ def test_a_notebook_ends_once_its_cells_have_shown_8_mib_together(client):
     assert reply["message"].endswith("none after cell 2 was run")
 
 
+@pytest.mark.parametrize("body", [("/run_code", {"code": "1"}), ("/run_jupyter", {"cells": ["1"]})])
+def test_a_memory_without_end_is_refused_in_words(client, body):
+    answer = client.post(body[0], json={**body[1], "memory_limit_MB": 1.7e308})
+
+    assert answer.status_code == 400
+    assert "memory_limit_MB" in answer.json()["message"]
+
+
 def test_a_notebook_has_at_most_1000_cells(client):
     answer = client.post("/run_jupyter", json={"cells": ["1"] * 1001})
 

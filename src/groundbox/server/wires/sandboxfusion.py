@@ -56,6 +56,9 @@ _READS_ITSELF: Final = re.compile(r"__file__|spawn|forkserver")
 """Programs in Python whose file has to be there; for others it is not written, which saves time."""
 
 
+_Megabytes = Annotated[float, msgspec.Meta(le=2**30)]
+
+
 class _RunCode(msgspec.Struct, kw_only=True):
     LONG: ClassVar[bodies.Long] = {"code": bodies.TEXT, "stdin": bodies.TEXT, "files": bodies.BASE64}
 
@@ -64,7 +67,7 @@ class _RunCode(msgspec.Struct, kw_only=True):
     stdin: Text | None = None
     run_timeout: float = 10.0
     compile_timeout: float = 10.0
-    memory_limit_mb: float = msgspec.field(default=-1.0, name="memory_limit_MB")
+    memory_limit_mb: _Megabytes = msgspec.field(default=-1.0, name="memory_limit_MB")
     files: dict[Path, str | None] = {}
     fetch_files: list[Path] = []
 
@@ -75,7 +78,7 @@ class _RunJupyter(msgspec.Struct, kw_only=True):
     cells: Annotated[list[Text], msgspec.Meta(max_length=_MOST_CELLS)]
     cell_timeout: float = 0.0
     total_timeout: float = 45.0
-    memory_limit_mb: float = msgspec.field(default=-1.0, name="memory_limit_MB")
+    memory_limit_mb: _Megabytes = msgspec.field(default=-1.0, name="memory_limit_MB")
     kernel: Word = "python3"
     files: dict[Path, str | None] = {}
     fetch_files: list[Path] = []
