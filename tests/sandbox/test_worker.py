@@ -192,6 +192,9 @@ class Group:
     def memory_limit_hits(self):
         return self._told(3)
 
+    def memory_limit_reached(self):
+        return self._told(3)
+
 
 def test_what_a_group_says_of_a_worker_is_asked_before_the_group_is_given_away():
     """Its next worker may be made before the run that ended with the last one goes on."""

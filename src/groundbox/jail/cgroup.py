@@ -290,6 +290,10 @@ class Cgroup:
             return self._field("memory", "memory.events", "oom")
         return int(self._read("memory", "memory.failcnt")) - self._limit_hits_before
 
+    def memory_limit_reached(self) -> int:
+        """How often the group was at its own memory limit, also where the kernel found something to drop then."""
+        return self._field("memory", "memory.events", "max") if self._version == 2 else self.memory_limit_hits()
+
     def memory_stall_s(self) -> float | None:
         """Return how long processes have waited for memory so far, as PSI counts it; None where the kernel does not.
 

@@ -95,6 +95,10 @@ class InnerGroup:
         """How often it was ended for its memory: the relay inside knows no other reason."""
         return self.out_of_memory_kills()
 
+    def memory_limit_reached(self) -> int:
+        """How often it was ended for its memory, as far as is known."""
+        return self.out_of_memory_kills()
+
     def freeze(self, frozen: bool) -> None:
         """Nothing here can."""
 

@@ -115,8 +115,8 @@ class Report:
         memory_kills: Processes that the kernel killed at that limit.
         host_kills: Processes that the kernel killed for memory of the machine, or of a control group around the
             sandbox.
-        stalled_before_s: Time that processes had waited for memory when the run began (`Cgroup.memory_stall_s`).
-        limit_hits_before: How often the sandbox's own memory limit had refused memory then.
+        stalled_before_s: Time that processes had waited for memory a moment after the run began.
+        limit_reached_before: How often the sandbox had been at its own memory limit then.
         starved_s: Time of the run in which processes waited for memory that the sandbox's own limit does not explain; 0
             unless it was half of the run, and the run was at a limit of time.
         disk_was_full: Whether the host's disk, on which the workdir lies, was seen to be full during the run.
@@ -140,7 +140,7 @@ class Report:
         self.memory_kills = 0
         self.host_kills = 0
         self.stalled_before_s: float | None = None
-        self.limit_hits_before: int | None = None
+        self.limit_reached_before: int | None = None
         self.starved_s = 0.0
         self.disk_was_full = False
         self.cpu_s: float | None = None

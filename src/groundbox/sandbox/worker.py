@@ -44,6 +44,7 @@ _DISK_CHECK_S: Final = 0.1
 _SOON_S: Final = 0.002  # a run that ends sooner needs nobody to listen, as its output waits in the pipes, and no clocks
 _CPU_COUNT: Final = os.cpu_count() or 1  # asking reads a file of the kernel's
 START_S: Final = 30.0
+_STALL_CHECK_S: Final = 0.05  # runs that end sooner do not pay for it
 _STARVED_SHARE: Final = 0.5
 _BETWEEN_BYTES: Final = 1 << 16
 """As much as waits in a pipe; of what is written between two runs, beside small orders, no more is kept."""
@@ -78,6 +79,7 @@ class Worker:
         self._peak_bytes: int | None = None
         self._kills: int | None = None
         self._limit_hits: int | None = None
+        self._limit_reached: int | None = None
         self._stalled_s: float | None = None
         self._spent_s: float | None = None
         self.code: frozenset[Mapped] = frozenset()
@@ -181,7 +183,7 @@ class Worker:
         if not self._is_left:  # while its group is there, which may serve another sandbox in the next turn of the loop
             self._peak_bytes, self._kills, self._spent_s = self.peak_memory_bytes(), self._killed(), self._cpu_s()
             if self._kills or (self._report is not None and self._report.timed_out):
-                self._limit_hits = self._hits()
+                self._limit_hits, self._limit_reached = self._hits(), self._reached()
                 self._stalled_s = self._stall_s()
         self.ended = ended
         if self._report is not None:
@@ -448,7 +450,7 @@ class Worker:
         """Return how long processes waited for memory, if it was half of the run and not at the sandbox's own limit."""
         if report.stalled_before_s is None or (stalled_s := self._stall_s()) is None:
             return 0.0
-        if self._hits() != report.limit_hits_before:
+        if self._reached() != report.limit_reached_before:
             return 0.0
         waited_s = stalled_s - report.stalled_before_s
         return waited_s if waited_s >= report.wall_s * _STARVED_SHARE else 0.0
@@ -466,6 +468,15 @@ class Worker:
         if self.cgroup is not None:
             with contextlib.suppress(OSError):
                 return self.cgroup.memory_limit_hits()
+        return None
+
+    def _reached(self) -> int | None:
+        """How often the sandbox was at its memory limit; None without a group, or when it is gone."""
+        if self._limit_reached is not None:
+            return self._limit_reached
+        if self.cgroup is not None:
+            with contextlib.suppress(OSError):
+                return self.cgroup.memory_limit_reached()
         return None
 
     def _killed(self) -> int | None:
@@ -501,7 +512,11 @@ class Worker:
     ) -> None:
         """The run takes a while, or might: hear what it writes, and bound it."""
         self._listen()
-        report.stalled_before_s, report.limit_hits_before = self._stall_s(), self._hits()
+
+        def look_at_memory() -> None:
+            report.stalled_before_s, report.limit_reached_before = self._stall_s(), self._reached()
+
+        timers.append(self._loop.call_later(_STALL_CHECK_S, look_at_memory))
 
         def stop(reason: str) -> None:
             if report.timed_out or self._finished is None or self._finished.done():
